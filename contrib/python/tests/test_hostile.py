@@ -22,6 +22,7 @@ import pytest
 
 from pysbx import (
     Execution,
+    Mount,
     Sandbox,
     SandboxError,
     SandboxExecutionError,
@@ -403,3 +404,114 @@ def test_the_interpreter_of_the_host_is_unchanged() -> None:
     after = Path(os.path.realpath(sys.executable)).stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
     assert subprocess.run([sys.executable, "-c", "1"], check=False).returncode == 0
+
+
+# State that files of the host share with a sandbox.
+
+
+@pytest.mark.parametrize("isolation", ["container", "process"])
+def test_a_file_that_it_only_reads_does_not_block_its_other_readers(tmp_path: Path, isolation: str) -> None:
+    """fcntl(2), F_SETLEASE: a process that opens the file waits for the holder of a lease. F_NOTIFY sends signals."""
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.stat().st_uid == os.geteuid():
+            directory.chmod(directory.stat().st_mode | 0o055)
+    (tmp_path / "table.csv").write_text("a,b\n")
+    found = said(
+        f"""
+        import fcntl
+        interpreter, table = os.path.realpath(sys.executable), {str(tmp_path / "table.csv")!r}
+        for path in (interpreter, table, {str(tmp_path)!r}, "mine"):
+            descriptor = os.open(path, os.O_CREAT if path == "mine" else os.O_RDONLY)
+            # F_SETOWN, F_GETOWN, F_SETSIG, F_GETSIG, F_SETOWN_EX, F_GETOWN_EX, F_SETLEASE, F_GETLEASE, F_NOTIFY
+            for command in (8, 9, 10, 11, 15, 16, 1024, 1025, 1026):
+                for number in (command, command + (1 << 32)):
+                    print(call("syscall", 72, descriptor, ctypes.c_long(number), ctypes.c_long(1)))
+        """,
+        mounts=[Mount(tmp_path)],
+        isolation=isolation,
+    )
+    assert found == "EPERM\n" * 4 * 9 * 2
+
+
+@pytest.mark.parametrize("isolation", ["container", "process"])
+def test_what_programs_ask_of_a_descriptor_works(isolation: str) -> None:
+    found = said(
+        """
+        import fcntl, shutil, subprocess
+        with open("file", "w+") as file:
+            one = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 50)
+            fcntl.fcntl(one, fcntl.F_SETFL, fcntl.fcntl(one, fcntl.F_GETFL) | os.O_NONBLOCK)
+            fcntl.fcntl(one, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+            fcntl.lockf(file, fcntl.LOCK_EX), fcntl.flock(file, fcntl.LOCK_SH), file.write("text")
+        os.set_inheritable(one, True), os.set_blocking(one, True)
+        ends = os.pipe()
+        shutil.copytree(".", "../tmp/copy"), shutil.copy2("file", "other"), shutil.move("other", "../tmp/other")
+        done = subprocess.run("cp file third && ls -l third >/dev/null && tar cf tar third", shell=True)
+        print(fcntl.fcntl(ends[0], 1032), os.isatty(1), done.returncode, open("../tmp/copy/file").read())
+        """,
+        isolation=isolation,
+    )
+    assert found == "65536 False 0 text\n"
+
+
+MODES = """
+library = ctypes.CDLL(None, use_errno=True)
+directory = os.open({place!r}, os.O_DIRECTORY)
+def new(name):
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o755, dir_fd=directory))
+    return name
+def is_refused(function, *arguments, **options):
+    try:
+        function(*arguments, **options)
+    except OSError as error:
+        return error.errno in (errno.EPERM, errno.ENOSYS)
+def system_call(*arguments):
+    if library.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), "")
+def temporary(mode):
+    file = os.open({place!r}, os.O_TMPFILE | os.O_RDWR, mode)
+    os.link(f"/proc/self/fd/{{file}}", f"temporary-{{mode:o}}", dst_dir_fd=directory)
+modes = (0o4755, 0o2755, 0o6777)
+print([name for name, attempt in (
+    ("chmod", lambda mode: os.chmod({place!r} + "/" + new(f"chmod-{{mode:o}}"), mode)),
+    ("fchmod", lambda mode: os.fchmod(os.open(new(f"fchmod-{{mode:o}}"), os.O_RDWR, dir_fd=directory), mode)),
+    ("fchmodat", lambda mode: os.chmod(new(f"fchmodat-{{mode:o}}"), mode, dir_fd=directory)),
+    ("fchmodat2", lambda mode: system_call(452, directory, new(f"fchmodat2-{{mode:o}}").encode(), mode, 0)),
+    ("open", lambda mode: system_call(2, f"{place}/open-{{mode:o}}".encode(), os.O_CREAT | os.O_RDWR, mode)),
+    ("openat", lambda mode: os.open(f"openat-{{mode:o}}", os.O_CREAT | os.O_RDWR, mode, dir_fd=directory)),
+    ("creat", lambda mode: system_call(85, f"{place}/creat-{{mode:o}}".encode(), mode)),
+    ("mknod", lambda mode: os.mknod({place!r} + f"/mknod-{{mode:o}}", mode | 0o100000)),
+    ("O_TMPFILE", temporary),
+) for mode in modes if not is_refused(attempt, mode)])
+how = struct.pack("QQQ", os.O_CREAT | os.O_RDWR, 0o4755, 0)
+library.syscall(437, directory, b"openat2", how, len(how))
+# What has another mode works.
+os.chmod(new("ordinary", ), 0o1751, dir_fd=directory), os.open({place!r}, os.O_RDONLY)
+library.syscall(2, {place!r}.encode(), os.O_RDONLY, 0o6755)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the files of a user's sandbox belong to that user")
+@pytest.mark.parametrize("isolation", ["container", "process"])
+def test_of_roots_caller_no_file_in_a_writable_mount_becomes_setuid_or_setgid(tmp_path: Path, isolation: str) -> None:
+    for directory in (tmp_path, *tmp_path.parents):
+        directory.chmod(directory.stat().st_mode | 0o055)
+    tmp_path.chmod(0o777)
+    found = said(MODES.format(place=str(tmp_path)), mounts=[Mount(tmp_path, readonly=False)], isolation=isolation)
+    bits = {path.name: path.lstat().st_mode & 0o6000 for path in tmp_path.iterdir()}
+    assert {name for name, bit in bits.items() if bit} == set()
+    assert "ordinary" in bits
+    if isolation == "container":
+        assert found == "[]\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only of root's files")
+def test_a_list_of_system_calls_does_not_lift_the_rules_for_modes(tmp_path: Path) -> None:
+    names = tmp_path / "calls.json"
+    names.write_text(json.dumps({"allow": [*allowed_calls(), "fchmodat2", "mknod", "mknodat"]}))
+    profile = tmp_path / "mine.json"
+    profile.write_text(json.dumps({"seccomp": str(names)}))
+    made = tmp_path / "made"
+    made.mkdir(mode=0o777)
+    said(MODES.format(place="/made"), mounts=[Mount(made, "/made", readonly=False)], profile=str(profile))
+    assert [path.name for path in made.iterdir() if path.lstat().st_mode & 0o6000] == []

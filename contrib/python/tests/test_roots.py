@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pysbx import PodmanNotInstalledError, SandboxStartupError, run_code
+from pysbx.images import rootfs_of
 from pysbx.interpreter import AUTHORITIES, Mount, certificates, host_interpreter, virtualenv_interpreter
 
 ABOUT = "import sys, os; print(sys.prefix, sys.version_info[:2], sorted(os.listdir('/')))"
@@ -287,6 +290,34 @@ def test_of_an_image_the_variables_count() -> None:
     assert run_code(source, image=name).value == repr(["hello", path, "/work", None])
     assert run_code(source, image=name, env={"GREETING": "other"}).value == repr(["other", path, "/work", None])
     assert "/none" not in str(run_code("import sys; sys.path", image=name).value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root creates devices, and keeps permissions by default")
+def test_of_an_image_no_device_and_no_setuid_program_stays_on_the_host(tmp_path: Path) -> None:
+    if shutil.which("podman") is None:
+        pytest.skip("Podman is not installed")
+    kinds = {"character": tarfile.CHRTYPE, "block": tarfile.BLKTYPE, "pi*pe": tarfile.FIFOTYPE, "file": tarfile.REGTYPE}
+    with tarfile.open(tmp_path / "image.tar", "w") as archive:
+        for directory in ("opt/", "opt/bin/", "opt/bin/deep/"):
+            entry = tarfile.TarInfo(directory)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o2755
+            archive.addfile(entry)
+            for name, kind in kinds.items():
+                entry = tarfile.TarInfo(directory + name)
+                entry.type, entry.mode, entry.devmajor, entry.devminor = kind, 0o6755, 1, 5
+                archive.addfile(entry)
+    name = "localhost/pysbx-test-setuid"
+    subprocess.run(["podman", "import", "--quiet", tmp_path / "image.tar", name], capture_output=True, check=True)
+    umask = os.umask(0o077)
+    try:
+        path, _ = rootfs_of(name)
+    finally:
+        os.umask(umask)
+    found = {str(file.relative_to(path)): stat.filemode(file.stat().st_mode) for file in Path(path, "opt").rglob("*")}
+    assert found == {
+        "opt/file": "-rwxr-xr-x", "opt/bin": "drwxr-xr-x", "opt/bin/file": "-rwxr-xr-x", "opt/bin/deep": "drwxr-xr-x",
+        "opt/bin/deep/file": "-rwxr-xr-x",
+    }  # fmt: skip
 
 
 def test_an_image_without_python_is_named(tmp_path: Path) -> None:

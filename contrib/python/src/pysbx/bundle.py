@@ -47,6 +47,12 @@ READONLY = tuple(f"/proc/{name}" for name in ("bus", "fs", "irq", "sys", "sysrq-
 # clone(2) with any CLONE_NEW* flag; where clone3(2) is absent the C library falls back to clone.
 NEW_NAMESPACES = 0x7E020000
 ENOSYS = 38
+# If root calls, a file in a writable mount belongs to root outside. With these bits it would be a program that runs as
+# root for every user of the host. The tables name the arguments with the mode, and the flags that give it a meaning.
+# openat2(2) has both in memory, which a filter cannot read.
+SET_ID_BITS = 0o6000
+MODES = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2}
+OPENED = {"open": (1, 2), "openat": (2, 3)}
 # A second barrier, which mounts cannot change. It is best effort, because older kernels support less of it.
 LANDLOCK: Json = {
     "filesystem": {"read": ["/"], "write": [*TEMPORARY, "/dev/shm"]},
@@ -124,10 +130,23 @@ def _shared(mount: Mount, ids: Json | None) -> Json:
     return entry
 
 
+def _without_set_id_bits() -> Iterator[tuple[str, list[Json]]]:
+    """Yield the system calls that set the mode of a file, and their rules: no program becomes setuid or setgid."""
+    for name, mode in MODES.items():
+        yield name, [quotas.allow(name, quotas.argument(mode, "MASKED_EQ", SET_ID_BITS))]
+    creates = os.O_CREAT | os.O_TMPFILE & ~os.O_DIRECTORY
+    for name, (flags, mode) in OPENED.items():
+        conditions = quotas.argument(flags, "MASKED_EQ", creates), quotas.argument(mode, "MASKED_EQ", SET_ID_BITS)
+        yield name, [quotas.allow(name, condition) for condition in conditions]
+    yield "openat2", [{"names": ["openat2"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS}]
+
+
 def seccomp(policy: Policy, found: limits.Enforcement) -> Json:
     """Return linux.seccomp of the OCI configuration."""
     families, allowed = sockets.rules(policy.network, profiles.allowed_calls(policy.seccomp))
     special = dict(quotas.conditional())
+    if os.geteuid() == 0:
+        special |= _without_set_id_bits()
     if found.by["memory"] != "cgroup":
         special |= uncounted.conditional(limits.refused_parameters())
     rules: list[Json] = [

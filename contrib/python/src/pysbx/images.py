@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from pysbx import children
 from pysbx.errors import PodmanNotInstalledError, SandboxStartupError
 from pysbx.places import cache_directory, locked, private_directory
 
+# Podman's images have few nodes outside of /dev. This bounds the length of tar's command line.
+MOST_NODES = 1000
 IMAGE_ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -93,17 +96,31 @@ def used(path: Path) -> float:
         return path.stat().st_mtime
 
 
+def _nodes(archive: str, image: str) -> list[str]:
+    """Return the names of devices and pipes in an archive: files that no sandbox needs, and only root can create."""
+    found = []
+    with tarfile.open(archive, "r:") as file:
+        while member := file.next():
+            file.members.clear()  # type: ignore[attr-defined]  # it would keep all of them
+            if member.isdev() and not member.name.removeprefix("./").startswith("dev/"):
+                found.append(member.name)
+                if len(found) > MOST_NODES:
+                    raise SandboxStartupError(f"image '{image}' has more than {MOST_NODES} devices and pipes")
+    return found
+
+
 def _unpack(image: str, target: Path) -> None:
     """Unpack an image: a container that never runs is exported."""
     container = _podman("create", "--network", "none", image, "true").splitlines()[-1]
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as folder:
             _podman("export", "--output", f"{folder}/rootfs.tar", container)
-            # GNU tar creates links last, so that no link can lead later files out of the directory.
+            # GNU tar creates links last, so that no link can lead later files out of the directory. Without the same
+            # permissions, no file is setuid or setgid.
             command = ["tar", "--extract", f"--file={folder}/rootfs.tar", f"--directory={target}", "--no-same-owner"]
-            done = children.run(
-                [*command, "--exclude=./dev/*", "--exclude=dev/*"], capture_output=True, text=True, check=False
-            )
+            command += ["--no-same-permissions", "--exclude=./dev/*", "--exclude=dev/*", "--anchored", "--no-wildcards"]
+            command += [f"--exclude={name}" for name in _nodes(f"{folder}/rootfs.tar", image)]
+            done = children.run(command, capture_output=True, text=True, check=False, umask=0o022)
             if done.returncode != 0:
                 raise SandboxStartupError(f"image '{image}' cannot be unpacked: {done.stderr.strip()}")
     finally:
