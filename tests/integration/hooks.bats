@@ -76,7 +76,9 @@ is_refused() {
     is_refused "system calls are not filtered" - --security-opt seccomp=unconfined
     is_refused "files of the kernel are not masked" - --security-opt unmask=ALL
     is_refused "it shares a namespace of the host" - --uts host
+    is_refused "files of the kernel are not masked" - --security-opt unmask=/proc/keys
     is_refused "a volume can be written" - --volume "$PWD:/data"
+    is_refused "a volume shows /proc, /sys, /dev" - --volume /proc/sys/kernel:/data:ro
 }
 
 @test "require-sandbox: an annotation unknown to the runtime is refused and named" {
@@ -122,6 +124,91 @@ is_refused() {
 @test "require-sandbox: a socket of the host is refused, read-only or not" {
     python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
     is_refused "a socket or device of the host is mounted" - --volume "$PWD/socket:/socket:ro"
+}
+
+# Judge a complete container in namespaces of its own, with one change for each line "WORDS OF THE REASON|PYTHON STATEMENT".
+# Without words the container is accepted.
+judge_changes() {
+    python3 - "$HOOK" /dev/fd/3 3<&0 <<'PYTHON'
+import json, subprocess, sys
+hook, cases = sys.argv[1], open(sys.argv[2]).read().splitlines()
+own = ["unshare", "--pid", "--ipc", "--net", "--uts", "--mount", "--cgroup", "--fork", "--kill-child", "cat"]
+waiting = subprocess.Popen(own, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+waiting.stdin.write(b"\n"), waiting.stdin.flush(), waiting.stdout.read(1)
+pid = int(open(f"/proc/{waiting.pid}/task/{waiting.pid}/children").read())
+def volume(source, *options):
+    mounts.append({"destination": "/a", "source": source, "type": "bind", "options": ["rbind", *options]})
+for words, change in (case.split("|", 1) for case in cases):
+    config = {
+        "process": {"user": {"uid": 1000, "gid": 1000}, "noNewPrivileges": True},
+        "root": {"path": "rootfs", "readonly": True},
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "ro"]},
+            {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"},
+        ],
+        "linux": {
+            "maskedPaths": ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/scsi", "/proc/timer_list", "/sys/firmware"],
+            "readonlyPaths": [f"/proc/{name}" for name in ("bus", "fs", "irq", "sys", "sysrq-trigger", "sched_debug")],
+            "resources": {"memory": {"limit": 1 << 28}, "pids": {"limit": 64}},
+            "seccomp": {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read"], "action": "SCMP_ACT_ALLOW"}]},
+        },
+    }
+    linux, seccomp, mounts = config["linux"], config["linux"]["seccomp"], config["mounts"]
+    exec(change)
+    json.dump(config, open("bundle/config.json", "w"))
+    state = json.dumps({"id": "box", "pid": pid, "bundle": "bundle"})
+    done = subprocess.run([hook], input=state, capture_output=True, text=True)
+    right = done.stderr.startswith(f"require-sandbox: {words}") and done.stderr.count("\n") == 1 if words else not done.stderr
+    if not right or done.returncode != bool(words):
+        print(f"{change}: {done.returncode}, {done.stderr}")
+waiting.communicate()
+PYTHON
+}
+
+@test "require-sandbox: a part that is there and has no effect is missing" {
+    needs_root
+    mkdir -p bundle/data below/mounted
+    ln -s /proc/sys link
+    mount -t tmpfs none below/mounted
+    expect 0 judge_changes <<CASES
+|pass
+|volume("data", "ro")
+|volume("$PWD/bundle", "rw", "ro")
+|volume("$PWD/below", "rro")
+|seccomp["defaultAction"] = "SCMP_ACT_KILL_PROCESS"
+|mounts.append({"destination": "/b", "type": "overlay", "options": ["lowerdir=/usr", "upperdir=/x/box/y"]})
+system calls are not filtered|seccomp["defaultAction"] = "SCMP_ACT_LOG"
+system calls are not filtered|seccomp["defaultAction"] = "SCMP_ACT_NOTIFY"
+system calls are not filtered|seccomp["defaultAction"] = "SCMP_ACT_TRACE"
+system calls are not filtered|del seccomp["defaultAction"]
+system calls are not filtered|seccomp["syscalls"].append({"names": ["bpf"], "action": "SCMP_ACT_LOG"})
+system calls are not filtered|seccomp["syscalls"][0]["names"] += ["init_module"]
+a volume can be written|volume("data")
+a volume can be written|volume("data", "ro", "rw")
+a volume can be written|volume("data", "rro", "rw")
+a volume can be written|volume("data", "ro", "rrw")
+a volume can be written|volume("$PWD/below", "ro")
+a volume can be written|mounts.append({"destination": "/b", "type": "overlay", "options": ["lowerdir=/usr", "upperdir=/srv"]})
+a volume shows /proc|volume("/proc", "rro")
+a volume shows /proc|volume("/proc/sys/kernel", "rro")
+a volume shows /proc|volume("/dev", "rro")
+a volume shows /proc|volume("/sys/class", "rro")
+a volume shows /proc|volume("/", "rro")
+a volume shows /proc|volume("$PWD/link", "rro")
+a volume shows /proc|volume("../link", "rro")
+a volume shows /proc|mounts.append({"destination": "/b", "type": "overlay", "options": ["lowerdir=/usr:/proc"]})
+a volume shows /proc|mounts.append({"destination": "/b", "type": "ext4", "source": "/dev/sda1", "options": ["ro"]})
+a volume shows /proc|mounts.append({"destination": "/b", "type": "debugfs", "source": "none", "options": ["ro"]})
+files of the kernel are not masked|linux["maskedPaths"].remove("/proc/keys")
+files of the kernel are not masked|linux["maskedPaths"].remove("/proc/timer_list")
+files of the kernel are not masked|linux["maskedPaths"].remove("/sys/firmware")
+files of the kernel are not masked|linux["readonlyPaths"].remove("/proc/sysrq-trigger")
+files of the kernel are not masked|mounts.append({"destination": "/other", "type": "proc", "source": "proc"})
+files of the kernel are not masked|mounts[1]["options"] = ["rw"]
+CASES
+    umount below/mounted
+    output_is ""
 }
 
 @test "require-sandbox: a container without the mark is not affected" {
