@@ -257,6 +257,7 @@ SETUP_check-python := build test python
 SETUP_check-vm := build $(if $(ALL),wheel image) test vm
 SETUP_check-long := build test python
 SETUP_check-service := build test python
+SETUP_check-security := build test python
 SETUP_check-sanitize := build test
 SETUP_check-sanitize-all := build test
 SETUP_check-packages := build test packaging
@@ -349,6 +350,18 @@ check-long: all ## warm starts for hours: 10000 random changes, tests of CPython
 check-service: all ## the HTTP service under load and schemathesis: a quarter of an hour
 	@BUILD='$(abspath $(BUILD))' TEST_SCHEMA_SEC=$${TEST_SCHEMA_SEC:-600} TEST_LOAD_SEC=$${TEST_LOAD_SEC:-300} \
 	    contrib/python/check --mode rootless tests/test_service_schema.py tests/test_service_load.py
+
+# The tests that SECURITY.md and THREAT-MODEL.md name as proofs: files of bats, unit tests, and files of the package.
+proofs = $(shell grep -ohE '\b[a-z][a-z_-]*\.$(1)\b' SECURITY.md contrib/python/THREAT-MODEL.md | sort -u)
+check-security: all $(UNIT_TESTS) ## the tests of attacks alone, as SECURITY.md names them
+	+@MAKE='$(MAKE)' tests/check check-security-runtime+check-security-package
+
+check-security-runtime: all $(UNIT_TESTS)
+	@tests/run --mode $(if $(ALL),both,once) $(addprefix tests/integration/,$(call proofs,bats)) \
+	    $(filter $(patsubst %.c,$(BUILD)/tests/unit/%,$(call proofs,c)),$(UNIT_TESTS))
+
+check-security-package: all
+	@BUILD='$(abspath $(BUILD))' contrib/python/check --proofs --mode $(if $(ALL),both,once)
 
 # The parts whose results differ with newer Podman, Docker and containerd: for check-release.
 check-podman: all
@@ -472,6 +485,7 @@ FORCE:
 
 .PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python check-package check-package-sources check-docs \
         check-integration check-podman check-engines check-release check-conformance check-vm check-long check-service \
+        check-security check-security-runtime check-security-package \
         check-sanitize \
         check-sanitize-all check-sanitized check-sanitized-files \
         check-packages image check-k8s check-k8s-quick check-k8s-manifests fuzz check-fuzz bench docs check-site lint clean FORCE
