@@ -4,22 +4,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
 import select
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from pysbx.service.bounds import make_bounds
 from pysbx.service.door import peer_of
+from pysbx.service.intake import SLICE, TURN_SEC, Intake, Turns
 from pysbx.service.pace import PATIENCE_SEC, RATE
 from pysbx.service.protocol import HEAD_SEC
 from tests.servers import TOKEN, Server, containers_of, server, wait_until
@@ -171,6 +175,72 @@ def test_slow_clients_are_cut_off_and_slow_but_steady_ones_served(tmp_path: Path
             assert PATIENCE_SEC - 1 < found.result() < PATIENCE_SEC + 8
         assert steady.result().startswith(b"HTTP/1.1 200 ")
         assert taken.result() > 4 << 20
+
+
+class Reader(asyncio.Protocol):
+    """A connection whose parser is slow, and notes the slices of all connections."""
+
+    def __init__(self, name: str, turns: Turns, taken: list[tuple[str, int]]) -> None:
+        self._name, self._turns, self._taken = name, turns, taken
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Put the intake between."""
+        assert isinstance(transport, asyncio.Transport)
+        self.intake = Intake(transport, self._turns, self._take)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what has come."""
+        self.intake.received(data)
+
+    def _take(self, part: bytes) -> bool:
+        self._taken.append((self._name, len(part)))
+        time.sleep(TURN_SEC)
+        return True
+
+
+def test_connections_that_send_much_take_turns_and_others_are_read_meanwhile() -> None:
+    size = 100_000
+    taken: list[tuple[str, int]] = []
+
+    async def read() -> None:
+        loop, turns = asyncio.get_running_loop(), Turns()
+        with ExitStack() as held:
+            ends = {name: [held.enter_context(end) for end in socket.socketpair()] for name in ("a", "b", "small")}
+            for name, (ours, theirs) in ends.items():
+                ours.sendall(bytes(1 if name == "small" else size))
+                await loop.connect_accepted_socket(lambda name=name: Reader(name, turns, taken), theirs)  # type: ignore[misc]
+            while sum(count for _, count in taken) < 2 * size + 1:
+                await asyncio.sleep(0)
+
+    asyncio.run(read())
+    assert max(count for _, count in taken) == SLICE
+    # A connection with few bytes does not wait for the many of the others, which wait for each other.
+    assert [name for name, _ in taken].index("small") < 10
+    both = [name for name, _ in taken if name != "small"][4:-4]
+    assert all(one != following for one, following in pairwise(both))
+
+
+def test_bodies_of_small_chunks_do_not_keep_other_connections_waiting(tmp_path: Path) -> None:
+    # Without a token: the rest of the body is read for a while after the refusal.
+    head = b"POST /v1/run HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = b"40\r\n%s\r\n" % bytes(64) * 20_000
+    is_over = threading.Event()
+
+    def flood(service: Server) -> None:
+        with suppress(OSError), connect(service) as channel:
+            channel.sendall(head)
+            while not is_over.is_set():
+                channel.sendall(chunks)
+
+    with at_port(tmp_path, "serve") as service:
+        floods = [threading.Thread(target=flood, args=(service,)) for _ in range(60)]
+        for one in floods:
+            one.start()
+        took = [ask(service)[1] for _ in range(5)]
+        is_over.set()
+        for one in floods:
+            one.join()
+    assert max(took) < 2
 
 
 def test_an_answer_that_is_not_taken_frees_its_place_and_memory(tmp_path: Path) -> None:

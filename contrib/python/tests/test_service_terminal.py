@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -210,6 +211,51 @@ def test_a_message_that_means_nothing_ends_the_terminal(
         client.send(message)
         assert end(client)[1] == code
     wait_until(lambda: refused_or_open(service, session))
+
+
+EMPTY = b"\x80\0\0\0\0"  # a length of 0, masked, and the mask
+
+
+@pytest.mark.parametrize(
+    ("first", "frame"),
+    [(b"\x02" + EMPTY, b"\x00"), (b"", b"\x82"), (b"", b"\x89"), (b"", b"\x8a")],
+    ids=["parts of a message", "messages", "pings", "pongs"],
+)
+def test_very_many_frames_without_content_end_the_terminal(
+    service: Server, session: str, first: bytes, frame: bytes
+) -> None:
+    with terminal(service, session) as client:
+        client.socket.sendall(first + (frame + EMPTY) * 2000)
+        assert end(client)[1:] == (1008, "more than 1000 small frames at once, or 500 a second")
+    wait_until(lambda: refused_or_open(service, session))
+
+
+def test_frames_with_content_may_be_as_many_as_the_program_takes(service: Server, session: str) -> None:
+    with terminal(service, session) as client:
+        for number in range(1500):
+            client.send(b": a line of %06d\n" % number)
+        client.send(b"echo en''d\n")
+        said(client, "end")
+
+
+def test_who_does_not_wait_for_the_answer_gets_none(service: Server, session: str) -> None:
+    place = f"/v1/sessions/{session}"
+    run = threading.Thread(target=service.post, args=(f"{place}/run",), kwargs={"code": "import time; time.sleep(5)"})
+    run.start()
+    wait_until(lambda: service.client.get(place).json()["running"])
+    host, _, port = service.address.rpartition(":")
+    headers = {"Host": "x", "Authorization": f"Bearer {TOKEN}", "Upgrade": "websocket", "Connection": "Upgrade"}
+    headers |= {"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version": "13"}
+    lines = [f"GET {place}/terminal HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    began = time.monotonic()
+    with socket.create_connection((host, int(port)), timeout=SECONDS) as channel:
+        channel.sendall("\r\n".join(lines).encode())
+        time.sleep(0.5)  # the head is not followed by this, but the terminal waits for the turn of the session
+        channel.sendall(b"\x82" + EMPTY)
+        with contextlib.suppress(ConnectionResetError):
+            assert channel.recv(1) == b""
+    assert time.monotonic() - began < 4
+    run.join()
 
 
 def test_a_terminal_without_input_ends_with_its_session(tmp_path: Path) -> None:

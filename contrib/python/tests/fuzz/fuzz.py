@@ -13,7 +13,7 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 # The package, and what of the libraries is Python and reads the bytes.
-with atheris.instrument_imports(include=["pysbx", "h11", "uvicorn"]):
+with atheris.instrument_imports(include=["pysbx", "h11", "packaging", "uvicorn", "wsproto"]):
     from tests.fuzz import targets
 
 

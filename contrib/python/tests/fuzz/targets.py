@@ -16,7 +16,9 @@ from typing import Any, cast
 
 import h11
 import uvicorn
+import wsproto
 from uvicorn.server import ServerState
+from wsproto.events import BytesMessage, CloseConnection, Pong
 
 from pysbx import frame, hints, tables
 from pysbx.call import open_answer
@@ -28,7 +30,9 @@ from pysbx.request import END, Request
 from pysbx.service.access import Access
 from pysbx.service.door import Door, Guest
 from pysbx.service.gate import Gate
+from pysbx.service.intake import Intake, Turns
 from pysbx.service.protocol import Protocol
+from pysbx.service.upgrade import Upgraded
 
 NAMES = ("values", "number", "read_table", "größe")
 OPTIONS = make_options()
@@ -216,6 +220,9 @@ class Transport(asyncio.Transport):
 class OpenDoor:
     """A door at which nothing is counted."""
 
+    def __init__(self) -> None:
+        self.turns = Turns()
+
     def left(self, guest: Guest) -> None:
         """The connection has ended."""
 
@@ -249,7 +256,7 @@ async def _talk(config: uvicorn.Config, data: bytes) -> bytes:
     protocol.connection_made(transport)
     if data:  # to h11 no bytes are the end, of which a loop tells in another way
         protocol.data_received(data)
-    while protocol.tasks:
+    while protocol.tasks or (cast("Intake", protocol.transport).held and not transport.closed):
         await asyncio.sleep(0)
         if transport.closed or protocol.conn.their_state in (h11.SEND_BODY, h11.IDLE):
             protocol.connection_lost(None)  # what is not there will not come
@@ -268,6 +275,73 @@ def service_target(data: bytes) -> None:
         raise AssertionError(f"no answer: {sent[:80]!r}")
 
 
+UPGRADE = (
+    b"GET /v1/sessions/x/terminal HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+MAX_MESSAGE = 1 << 16
+
+
+async def _terminal(scope: Any, receive: Any, send: Any) -> None:
+    """Accept a WebSocket, and answer each message with its size, as it must be."""
+    del scope
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] == "websocket.receive":
+        content = message["bytes"] if message.get("bytes") is not None else message["text"].encode()
+        if len(content) > MAX_MESSAGE:
+            raise AssertionError(f"a message of {len(content)} bytes")
+        await send({"type": "websocket.send", "bytes": b"%d" % len(content)})
+
+
+@functools.cache
+def _sockets() -> tuple[uvicorn.Config, Complaints]:
+    complaints = _service()[1]
+    config = uvicorn.Config(
+        _terminal, log_config=None, ws=cast("Any", Upgraded), ws_max_size=MAX_MESSAGE, ws_per_message_deflate=False
+    )
+    config.load()
+    return config, complaints
+
+
+async def _send_frames(config: uvicorn.Config, data: bytes) -> bytes:
+    transport = Transport()
+    intake = Intake(transport, Turns(), lambda _: True)
+    protocol = Upgraded(config, ServerState(), {}, lambda: None)
+    protocol.connection_made(cast("asyncio.Transport", intake))
+    protocol.data_received(UPGRADE)
+    while not protocol.handshake_complete:
+        await asyncio.sleep(0)
+    if data:
+        protocol.data_received(data)
+    for _ in range(3):  # the application reads what a slice has brought, and then the next one comes
+        await asyncio.sleep(0)
+        while intake.held and not transport.closed:
+            await asyncio.sleep(0)
+    protocol.connection_lost(None)
+    while protocol.tasks:
+        await asyncio.sleep(0)
+    return transport.sent
+
+
+def frames_target(data: bytes) -> None:
+    """Send bytes to a WebSocket: nothing fails, no message is too large, and the answers are frames of a server."""
+    config, complaints = _sockets()
+    complaints.texts.clear()
+    sent = _loop().run_until_complete(asyncio.wait_for(_send_frames(config, data), 10))
+    if complaints.texts:
+        raise AssertionError(complaints.texts[0])
+    head, _, frames = sent.partition(END)
+    if not head.startswith(b"HTTP/1.1 101 "):
+        raise AssertionError(f"no WebSocket: {sent[:80]!r}")
+    client = wsproto.connection.Connection(wsproto.ConnectionType.CLIENT, trailing_data=frames)
+    for event in client.events():
+        if isinstance(event, CloseConnection):
+            return  # an answer to what has no meaning, or to the client's own
+        if not isinstance(event, (BytesMessage, Pong)):
+            raise AssertionError(f"a strange answer: {event}")
+
+
 def explain_target(data: bytes) -> None:
     """Explain an output."""
     text = data.decode("utf-8", "surrogateescape")
@@ -283,6 +357,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "hello": hello_target,
     "proxy": proxy_target,
     "service": service_target,
+    "frames": frames_target,
     "explain": explain_target,
 }
 # Seconds of CPU time that one input may take; a second is what decode itself allows for sets (decode.HASHING_SEC).

@@ -20,6 +20,7 @@ from http import HTTPStatus
 from typing import Any
 
 from pysbx.service.bounds import Bounds
+from pysbx.service.intake import Turns
 from pysbx.service.problems import CONNECTIONS, SHORT_OF, Problem
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,11 @@ def _refusal(reason: str) -> bytes:
 
 
 class Door:
-    """A listening socket, and the connections that have come through it."""
+    """A listening socket, and the connections that have come through it.
+
+    Attributes:
+        turns: of the connections, for what they have sent.
+    """
 
     def __init__(
         self,
@@ -98,6 +103,7 @@ class Door:
             welcome: makes the protocol of a connection.
             tls: the certificate, for a server with TLS.
         """
+        self.turns = Turns()
         self._listener = listener
         self._bounds = bounds
         self._welcome = welcome

@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 
 from pysbx.service.door import Door, Guest
 from pysbx.service.gate import MAX_HEAD, Message, Receive, Scope, Send
+from pysbx.service.intake import Intake
 from pysbx.service.pace import Pace
 from pysbx.service.problems import MALFORMED, SLOW, Problem
 
@@ -28,10 +29,8 @@ HEAD_SEC = 5.0
 # Seconds for a client to notice that it got an answer before it has sent all of its body. If the connection closed at
 # once, TCP could lose the answer; if it were read for ever, it would last for ever.
 LINGER_SEC = 5.0
-# h11 reads all that it is given: a head, or thousands of chunks, at once. Between two slices of this size it is asked
-# whether that has gone too far.
-SLICE = 4096
-MAX_LINES = 200  # of a head
+# Lines of a head, counted in each slice: see intake.py.
+MAX_LINES = 200
 # Chunks of a body that may be of any size; all that follow have this size on average.
 FREE_CHUNKS, LEAST_CHUNK = 1000, 64
 
@@ -58,29 +57,6 @@ class Connection(h11.Connection):
         return event
 
 
-class Counted:
-    """A transport that counts what is written to it."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        """Stand before a transport."""
-        self._transport = transport
-        self._written = 0
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what the transport has."""
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Write, or keep until it can be written."""
-        self._written += len(data)
-        self._transport.write(data)
-
-    def taken(self) -> tuple[int, int]:
-        """Return how many bytes the kernel has taken, and how many wait for that."""
-        waiting = self._transport.get_write_buffer_size()
-        return self._written - waiting, waiting
-
-
 class Protocol(H11Protocol, Guest):
     """A connection."""
 
@@ -92,7 +68,6 @@ class Protocol(H11Protocol, Guest):
         self._application = config.loaded_app
         self._door = door
         self._since = self.loop.time()
-        self._held = bytearray()  # bytes that have come and that h11 does not have yet
         self._lines = 0
         self._has_begun = self._has_left = False
         self._sending: Pace | None = None
@@ -104,9 +79,8 @@ class Protocol(H11Protocol, Guest):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        super().connection_made(cast("asyncio.Transport", transport))
-        self._counted = Counted(self.transport)
-        self.transport = cast("asyncio.Transport", self._counted)
+        self._intake = Intake(cast("asyncio.Transport", transport), self._door.turns, self._take)
+        super().connection_made(cast("asyncio.Transport", self._intake))
         if self._has_left:
             self.transport.abort()
 
@@ -131,7 +105,7 @@ class Protocol(H11Protocol, Guest):
         """Close the connection if it has kept the server waiting for too long."""
         if self.transport is None:
             return
-        taken, waiting = self._counted.taken()
+        taken, waiting = self._intake.taken()
         if waiting:
             self._sending = self._sending or Pace(now)
             self._sending.moved(taken - self._taken, now)
@@ -149,7 +123,7 @@ class Protocol(H11Protocol, Guest):
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Hand the connection on. Before the answer, a client has nothing to send but its head."""
         self._upgraded = True
-        if self._held or self.conn.trailing_data[0]:
+        if self._intake.held or self.conn.trailing_data[0]:
             self.leave()
             return
         super().handle_websocket_upgrade(event)
@@ -161,26 +135,23 @@ class Protocol(H11Protocol, Guest):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes that have come, and pass them to h11 in slices of a bounded size."""
-        self._held += data
-        self._read_on()
+        self._intake.received(data)
 
-    def _read_on(self) -> None:
-        while self._held and not self.transport.is_closing():
-            if self.conn.their_state is h11.DONE:  # what follows is for after the answer
-                self.flow.pause_reading()
-                return
-            if not self._has_begun:
-                self._has_begun, self._since = True, self.loop.time()
-            part = bytes(self._held[:SLICE])
-            del self._held[:SLICE]
-            super().data_received(part)
-            if self.conn.their_state is not h11.IDLE:
-                self._lines = 0
-                continue
-            self._lines += part.count(b"\n")
-            if self._lines > MAX_LINES:
-                self._refuse(Problem(MALFORMED, f"its head has more than {MAX_LINES} lines"))
-                self.transport.close()
+    def _take(self, part: bytes) -> bool:
+        if self.conn.their_state is h11.DONE:  # what follows is for after the answer
+            self.flow.pause_reading()
+            return False
+        if not self._has_begun:
+            self._has_begun, self._since = True, self.loop.time()
+        super().data_received(part)
+        if self.conn.their_state is not h11.IDLE:
+            self._lines = 0
+            return True
+        self._lines += part.count(b"\n")
+        if self._lines > MAX_LINES:
+            self._refuse(Problem(MALFORMED, f"its head has more than {MAX_LINES} lines"))
+            self.transport.close()
+        return True
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer. It has not done so, and keeps its place, until its answer is on its way."""
@@ -200,7 +171,6 @@ class Protocol(H11Protocol, Guest):
             self.loop.call_later(LINGER_SEC, self._close_unread, self.cycle)
         elif self.cycle.response_complete:
             self._has_begun = bool(self.conn.trailing_data[0])
-            self._read_on()
 
     def _close_unread(self, cycle: Any) -> None:
         if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
