@@ -347,6 +347,7 @@ def test_a_profile_in_yaml_that_is_wrong_says_so(tmp_path: Path, text: str, matc
         ({"patterns": {"stage": "off", "rules": ["x"]}}, "patterns.rules"),
         ({"limits": {"memory": 1}}, "limits"),
         ({"limits": []}, "limits"),
+        ({"limits": {"allow_network": True}}, "allow_network: True is not a list of host names"),
         ({"isolated": 1}, "isolated: true or false is expected"),
         ({"violations": "some"}, "violations: 'some' is not one of all, first"),
         ({"violations": ["all"]}, "violations: .* is not one of all, first"),

@@ -247,6 +247,10 @@ def test_run_with_a_profile() -> None:
     [
         (["run", "--profile", "none", "-c", "1"], 2, "profile 'none'"),
         (["run", "--network", "10.0.0.1", "-c", "1"], 2, "pysbx: --network: '10.0.0.1' is not a host name"),
+        (["run", "--network", "any", "-c", "1"], 2, "pysbx: --network: 'any' is not a host name with a dot: the words"),
+        (["kernel", "install", "--network", "hots"], 2, 'hots\' is not a host name with a dot: did you mean "host"'),
+        (["serve", "--network", "local"], 2, "'local' is not a host name with a dot"),
+        (["mcp", "--network", "local"], 2, "'local' is not a host name with a dot"),
         (["run", "--memory", "1", "-c", "1"], 2, "pysbx: --memory: 1 is less than an interpreter takes"),
         (["run", "--preload", "5x", "-c", "1"], 2, "pysbx: --preload: '5x' is not the name of a module"),
         (["run", "--rootfs", "/", "--image", "x", "-c", "1"], 2, "virtualenv, rootfs and image exclude each other"),

@@ -112,6 +112,7 @@ def test_what_is_not_a_name(name: str) -> None:
 
 def test_entries_for_private_networks() -> None:
     assert parse_network(["Private:DB.example", "private:80"]) == ("private:80", "private:db.example")
+    assert parse_network(["private:db", "db:5432"]) == ("db:5432", "private:db")  # without a dot, and no word
     assert [parse_entry(entry).private for entry in ("private:db.example", "private:80", "db.example")] == [
         True,
         False,

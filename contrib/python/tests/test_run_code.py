@@ -460,6 +460,18 @@ def test_a_working_directory_that_the_sandbox_does_not_have(tmp_path: Path) -> N
         ({"dependencies": [5]}, "dependencies: 5 is not a requirement"),
         ({"dependencies": ["numpy"], "wheels": "/no/wheels"}, "wheels: '/no/wheels' is not a directory"),
         ({"allow_network": 5}, "allow_network: 5 is not a list"),
+        # As other sandboxes have it. It does not say whether services on this machine's loopback are meant.
+        (
+            {"allow_network": True},
+            r'allow_network: True is not a list of host names, such as \["example.org"\]; .*"host"',
+        ),
+        (
+            {"allow_network": "any"},
+            "allow_network: 'any' is not a host name with a dot: the words are none, localhost, host",
+        ),
+        ({"allow_network": "Host"}, "allow_network: 'Host' is not .* did you mean \"host\"[?,]"),
+        ({"allow_network": ["loaclhost"]}, "allow_network: 'loaclhost' is not .* did you mean \"localhost\""),
+        ({"allow_network": ["example.org", "host"]}, "allow_network: 'host' is not .* \"host\", which stands alone"),
         ({"allow_network": [5]}, "allow_network: 5 is not a host name"),
         ({"memory_mb": "512m"}, "memory_mb: '512m' is not a positive number"),
         ({"output_limit": "5"}, "output_limit: '5' is not a number"),

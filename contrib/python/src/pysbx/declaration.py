@@ -12,7 +12,7 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 from pysbx.errors import SandboxOptionError
 from pysbx.interpreter import Mount, absolute_path
@@ -24,6 +24,7 @@ MOST = 1 << 31  # of seconds, CPUs and MiB: the kernel's numbers have room for w
 HOST_NAME = r"(?i:(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?)"
 HOST_ENTRY = rf"(?:(?i:private:)(?!\d+\Z))?(?P<host>{HOST_NAME})"
 RULESET = '{"filesystem": {"read": ["/"], "write": ["/tmp"]}}'
+MODES = ("none", "localhost", "host")  # networks that are a word, and no list of hosts
 Network = Literal["none", "localhost", "host"] | tuple[str, ...]
 
 Keep = Callable[[str, Any], Any]  # (name, given): return the value in the form in which it is kept
@@ -348,29 +349,42 @@ def keep_requirements(name: str, given: Any) -> tuple[str, ...]:
     return requirements.normalise_all(given)
 
 
-def parse_network(given: bool | str | Iterable[str] | None, name: str = "allow_network") -> Network:
-    """Return the network that a caller means: "none", "localhost", "host" (or True), or names of hosts.
+def parse_network(given: Literal[False] | str | Iterable[str] | None, name: str = "allow_network") -> Network:
+    """Return the network that a caller means: "none", "localhost", "host", or names of hosts.
 
     Args:
         given: the caller's value.
         name: the option, for the error.
 
     Raises:
-        SandboxOptionError: a name is not a host name. Addresses are refused: they would circumvent the names.
+        SandboxOptionError: a name is not a host name. Addresses are refused: they would circumvent the names. True is
+            refused, and a word that may be a misspelt mode: neither says how much to open.
     """
-    if given is None or given is False or given == "none":
+    if given is None or given is False:
         return "none"
-    if given is True or given == "host":
-        return "host"
-    if given == "localhost":
-        return "localhost"
+    if isinstance(given, str) and given in MODES:
+        return cast("Network", given)
+    if not isinstance(given, Iterable):
+        whole = 'the whole network of this machine, with its loopback, is "host"'
+        raise wrong(name, f'{given!r} is not a list of host names, such as ["example.org"]; {whole}')
     names = (given,) if isinstance(given, str) else listed(name, given, "host names")
     for host in names:
         entry = re.fullmatch(HOST_ENTRY, host) if isinstance(host, str) else None
         if entry is None or re.fullmatch(r"[\d.]+(:\d+)?", entry["host"]):
             forms = "example.org, *.example.org, example.org:443 or private:db.example.org:5432"
             raise wrong(name, f"{host!r} is not a host name such as {forms}")
+        if not {".", ":"} & {*host}:
+            raise wrong(name, _why_no_name(host))
     return tuple(sorted({host.lower() for host in names})) or "none"
+
+
+def _why_no_name(word: str) -> str:
+    """Return why a word is no host name here: it has neither a dot nor a port, and may be a misspelt mode."""
+    from difflib import get_close_matches  # noqa: PLC0415 (only for an error)
+
+    near = get_close_matches(word.lower(), MODES, 1)
+    meant = f'did you mean "{near[0]}", which stands alone?' if near else f"the words are {', '.join(MODES)}."
+    return f"{word!r} is not a host name with a dot: {meant} Give a host without a dot its port, such as {word}:443"
 
 
 def keep_network(name: str, given: Any) -> Network:
@@ -380,7 +394,7 @@ def keep_network(name: str, given: Any) -> Network:
 
 def one_network(given: list[str]) -> list[str] | str:
     """Return the networks of the command line: the only one, if it is a word and not a host name."""
-    return given[0] if len(given) == 1 and given[0] in ("none", "localhost", "host") else given
+    return given[0] if len(given) == 1 and given[0] in MODES else given
 
 
 def parse_mount(text: str) -> Mount:

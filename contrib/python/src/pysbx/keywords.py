@@ -214,7 +214,7 @@ class SandboxOptions(TypedDict, total=False):
         ),
     ]
     allow_network: Annotated[
-        bool | str | Iterable[str] | None,
+        Literal[False] | str | Iterable[str] | None,
         Option(
             "none",
             "allow this host name; or localhost, host",
