@@ -27,7 +27,8 @@ SLEEP = "import time; time.sleep(25)"
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on a Unix socket."""
     path = tmp_path_factory.mktemp("service") / "socket"
-    with server("--at-once", "4", "--artifact-size", "1", listen=f"unix:{path}") as found:
+    options = ("--at-once", "4", "--artifact-size", "1", "--allow-profile", "minimal")
+    with server(*options, listen=f"unix:{path}") as found:
         yield found
 
 
@@ -112,16 +113,22 @@ def test_limits_hold_for_each_request(service: Server) -> None:
 def test_profiles(service: Server) -> None:
     choice = service.client.get("/v1/profiles").json()
     limits = {profile["name"]: profile["limits"] for profile in choice["profiles"]}
-    assert limits["minimal"]["memory_mb"] == 256
-    assert limits["data-science"]["memory_mb"] == choice["limits"]["memory_mb"] == 512
+    assert {name: one["memory_mb"] for name, one in limits.items()} == {"minimal": 256}
+    assert choice["limits"]["memory_mb"] == 512
     assert choice["python"].startswith("3.")
-    refused = service.run("import socket", profile="minimal")
+    # All violations are listed, and POST /execute has the first one.
+    refused = service.run("print('ran')\neval('1')\nimport subprocess\nimport socket\n", profile="minimal")
     assert refused["error"]["type"] == "PolicyViolation"
-    assert refused["violations"][0]["rule"] == "import"
-    for name in ("none", "/etc/passwd", "../minimal", "seccomp"):
+    found = [(one["rule"], one["line"]) for one in refused["violations"]]
+    assert found == [("call", 2), ("import", 3), ("import", 4)]
+    (minimal,) = choice["profiles"]
+    about = service.client.get("/profile").json()
+    assert (minimal["allowed_imports"], minimal["blocked"]) == (about["allowed_imports"], about["blocklist_entries"])
+    assert minimal["stages"]["imports"] == "enforce"
+    for name in ("none", "/etc/passwd", "../minimal", "seccomp", "data-science"):
         answer = service.post("/v1/run", code="1", profile=name)
         assert answer.status_code == 422
-        assert "data-science, minimal" in problem(answer)["detail"]
+        assert "is not one of: minimal" in problem(answer)["detail"]
     answer = service.post("/v1/run", code="1", packages=["six"])
     assert "'six' is not there: this server offers none" in problem(answer)["detail"]
 

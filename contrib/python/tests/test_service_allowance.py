@@ -155,7 +155,7 @@ def events(path: Path, kind: int) -> list[dict[str, Any]]:
 
 def test_the_audit_log_has_an_event_for_each_request_and_run(tokens: str, tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    options = ("--token-file", tokens, "--audit-log", str(path))
+    options = ("--token-file", tokens, "--audit-log", str(path), "--allow-profile", "minimal")
     code = "print('a secret text')"
     with server(*options, listen="127.0.0.1:0", token=TOKEN) as service:
         service.run(code)

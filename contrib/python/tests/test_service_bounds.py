@@ -350,7 +350,7 @@ AS_MANY_AS_MAY_BE = {str(number): "x" * 4000 for number in range(parts.MAX_FILES
         ('{"code": "1", "argv": [' + "[]," * 2_000_000 + "[]]}", 413, "4000 parts"),
         (json.dumps({"code": "1", "files": {str(n): "" for n in range(1001)}}), 413, "1001 of them are more than 1000"),
         (json.dumps({"code": "1", "files": {str(n): n for n in range(1000)}}), 422, "files: '0': neither a string"),
-        (json.dumps({"code": "1", "profile": "x" * 5_000_000}), 422, "is not one of"),
+        (json.dumps({"code": "1", "profile": "x" * 5_000_000}), 422, "is not there: this server offers none"),
         (json.dumps({"code": "import os; len(os.listdir())", "files": AS_MANY_AS_MAY_BE}), 200, '"value":"1000"'),
         (json.dumps({"code": "#" + '",[{ ' * 1_000_000}), 200, '"exit_code":0'),
         (json.dumps({"code": "for i in range(3000): open(f'/output/{i}', 'w')"}), 200, '"truncated":true'),
@@ -397,7 +397,7 @@ def test_a_session_of_many_files_does_not_list_them(tmp_path: Path) -> None:
 
 def test_sets_of_limits_are_not_made_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offer, "MAX_VARIETY", 3)
-    given = offer.Offer(make_options(memory_mb=1000), None, (), 8)
+    given = offer.Offer(make_options(memory_mb=1000), (), (), 8)
     for size in (100, 200, 300):
         assert given.options(limits={"memory_mb": size}).policy.memory_mb == size
     with pytest.raises(Problem, match="3 different sets"):
@@ -416,4 +416,4 @@ def test_a_profile_does_not_widen_what_the_server_has() -> None:
         16 << 20,
     )
     with pytest.raises(Problem, match="none"):
-        offer.Offer(base, None, (), 8).options("minimal")
+        offer.Offer(base, (), (), 8).options("minimal")

@@ -20,7 +20,7 @@ from tests.test_service import problem, start
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on a Unix socket."""
     path = tmp_path_factory.mktemp("service") / "socket"
-    with server(listen=f"unix:{path}") as found:
+    with server("--allow-profile", "minimal", listen=f"unix:{path}") as found:
         yield found
 
 

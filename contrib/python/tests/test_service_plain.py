@@ -60,9 +60,6 @@ def test_the_first_violation_is_an_error_of_the_request(service: Server) -> None
         "error": "Code validation failed",
         "violations": ["line 3: module 'subprocess' is not among the allowed ones [import]"],
     }
-    status, done = ask(service, "/v1/run", {"code": code, "profile": "minimal"})
-    assert (status, done["error"]["type"]) == (200, "PolicyViolation")
-    assert [(one["rule"], one["line"]) for one in done["violations"]] == [("call", 2), ("import", 3), ("import", 4)]
     assert ask(service, "/execute", {"code": " \n"}) == (400, {"error": "No code provided", "violations": []})
 
 
@@ -82,10 +79,15 @@ def test_the_profile_is_told(service: Server) -> None:
     assert "os" not in about["allowed_imports"]
     assert about["blocklist_entries"] > 20
     assert {"imports", "calls", "attributes"} <= set(about["scan_stages"]["pre"])
-    (minimal,) = (one for one in ask(service, "/v1/profiles")[1]["profiles"] if one["name"] == "minimal")
-    assert minimal["allowed_imports"] == about["allowed_imports"]
-    assert minimal["blocked"] == about["blocklist_entries"]
-    assert minimal["stages"]["imports"] == "enforce"
+
+
+def test_without_a_name_no_profile_is_on_offer(service: Server) -> None:
+    """The first use of data-science installs 546 MiB from an index, and the caller's limit of time is not for that."""
+    assert ask(service, "/v1/profiles")[1]["profiles"] == []
+    for path in ("/v1/run", "/v1/sessions"):
+        for name in ("data-science", "minimal"):
+            status, refused = ask(service, path, {**({"code": "1"} if path == "/v1/run" else {}), "profile": name})
+            assert (status, refused["detail"]) == (422, f"profile: '{name}' is not there: this server offers none")
 
 
 def test_only_health_needs_no_token(service: Server) -> None:

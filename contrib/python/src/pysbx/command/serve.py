@@ -127,7 +127,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         audit_log=arguments.audit_log,
         tls_cert=arguments.tls_cert,
         tls_key=arguments.tls_key,
-        profiles=tuple(arguments.profiles) if arguments.profiles else None,
+        profiles=tuple(arguments.profiles or ()),
         packages=tuple(arguments.packages or ()),
         origins=tuple(arguments.origins or ()),
         listen=arguments.listen,

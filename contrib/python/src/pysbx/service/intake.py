@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 SLICE = 4096
-# Seconds of parsing after which the loop serves whatever else is ready.
+# Seconds of parsing after which the loop serves the others.
 TURN_SEC = 0.005
 
 

@@ -39,14 +39,14 @@ class Offer:
     """The limits, profiles and packages that callers may choose."""
 
     def __init__(
-        self, base: Options, allowed_profiles: Iterable[str] | None, packages: Iterable[str], artifact_mb: int
+        self, base: Options, allowed_profiles: Iterable[str], packages: Iterable[str], artifact_mb: int
     ) -> None:
         """Prepare an offer.
 
         Args:
             base: the sandbox of a caller that asks for nothing. No caller gets more than its limits.
-            allowed_profiles: names of profiles to choose from; None means those that come with the package, unless the
-                base has a profile: it could be got rid of by choosing another.
+            allowed_profiles: names of profiles to choose from. There are no others: the first use of a profile with
+                packages installs them, and the limits of the call do not hold for that.
             packages: requirements that callers may ask for by name.
             artifact_mb: MiB that the artifacts of a run have at most, and a file of a session.
 
@@ -55,10 +55,6 @@ class Offer:
         """
         # Of an answer, half may be artifacts: see run_request.
         self.base = replace(base, policy=replace(base.policy, answer_limit=2 * artifact_mb * MIB))
-        if allowed_profiles is None:
-            allowed_profiles = () if base.profile else profiles.names()
-            if base.policy.isolation == "process" and not base.virtualenv:  # packages are installed in a container
-                allowed_profiles = [name for name in allowed_profiles if not profiles.load(name).dependencies]
         self.profiles = {name: profiles.load(name) for name in allowed_profiles}
         self.packages: dict[str, str] = {}
         for requirement in map(normalise, packages):
@@ -69,7 +65,12 @@ class Offer:
         self._lock = threading.Lock()
 
     def options(
-        self, profile: str | None = None, packages: Sequence[str] = (), limits: Mapping[str, Any] | None = None
+        self,
+        profile: str | None = None,
+        packages: Sequence[str] = (),
+        limits: Mapping[str, Any] | None = None,
+        *,
+        is_fixed: bool = False,
     ) -> Options:
         """Return the sandbox that a caller gets.
 
@@ -77,13 +78,14 @@ class Offer:
             profile: one of those that are offered; its limits are cut to the server's.
             packages: names of those that are offered.
             limits: of LIMITS, those that the caller has named.
+            is_fixed: whether the profile is the same for all callers, and need not be on offer.
 
         Raises:
             Problem: that is not on offer; the text says what is.
         """
         chosen: dict[str, Any] = {}
         if profile is not None:
-            if profile not in self.profiles:
+            if profile not in self.profiles and not is_fixed:
                 raise _not_offered("profile", profile, self.profiles)
             chosen["profile"] = profile
         if packages:

@@ -1,7 +1,7 @@
 """The short interface of simple code sandboxes, beside /v1: GET /healthz, GET /profile and POST /execute.
 
-All callers get one profile: the server's, or `minimal` if the server has none. Code that violates it is an error of the
-request here, with status 400 and the first violation, and a traceback is part of stderr.
+All callers get one profile: the server's, or `minimal` if the server has none and names no others. Code that violates
+it is an error of the request here, with status 400 and the first violation, and a traceback is part of stderr.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ REFUSALS: dict[int | str, Any] = {
 
 def profile_name(offer: Offer) -> str:
     """Return the name of the profile of this interface, or ""."""
-    return offer.base.profile or (DEFAULT if DEFAULT in offer.profiles else "")
+    return offer.base.profile or (DEFAULT if DEFAULT in (offer.profiles or (DEFAULT,)) else "")
 
 
 def described(name: str) -> PlainProfile:
@@ -102,7 +102,7 @@ def options_of(offer: Offer, name: str, timeout: float | None) -> Options:
     """Return the sandbox of this interface, with a caller's limit of time."""
     # The server's own profile is in its base already.
     chosen = None if name == offer.base.profile else name
-    return replace(offer.options(chosen or None, (), {"timeout_sec": timeout}), violations="first")
+    return replace(offer.options(chosen or None, (), {"timeout_sec": timeout}, is_fixed=True), violations="first")
 
 
 def with_traceback(report: Report) -> Report:

@@ -34,7 +34,7 @@ class Settings:
 
     Attributes:
         options: the sandboxes; of their limits no caller gets more.
-        profiles: those that callers may choose, or None: see Offer.
+        profiles: those that callers may choose.
         packages: requirements that callers may ask for by name.
         at_once: sandboxes that may run code at the same time.
         waiting: requests that may wait for that.
@@ -56,7 +56,7 @@ class Settings:
     """
 
     options: Options
-    profiles: tuple[str, ...] | None = None
+    profiles: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     at_once: int = 4
     waiting: int = 32
@@ -112,7 +112,7 @@ class Works:
         left = leftovers.remove()
         self._claim = leftovers.Claim()
         self.offer = Offer(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
-        self.preparation = Preparation(self.offer, settings.profiles or (), until=until)
+        self.preparation = Preparation(self.offer, settings.profiles, until=until)
         self.meters = Meters()
         self.meters.removed(left)
         self.audit = Audit(settings.audit_log, self.meters.audit_lost)
