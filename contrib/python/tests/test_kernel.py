@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import stat
 import sys
 import threading
 import time
@@ -190,6 +191,31 @@ def test_a_specification_holds_wherever_jupyter_starts_it(
     expected = {f"--mount={here}:/data:rw", f"--mount={here}:/other", "--env=A=b c", f"--profile={tmp_path}/own.json"}
     expected |= {f"--virtualenv={sys.prefix}", "--timeout=90.5", "--warm=off", "--notebook"}
     assert set(spec["argv"][5:-2]) == expected
+
+
+def test_a_specification_with_a_secret_is_for_its_user_only(data: Path, tmp_path: Path) -> None:
+    def modes(*given: str, folder: Path = tmp_path / "share/jupyter/kernels/one") -> tuple[int, int]:
+        words = ["--name", "one", "--virtualenv", sys.prefix, "--warm", "off", *given]
+        assert main(["kernel", "install", *words]) == 0
+        return stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE((folder / "kernel.json").stat().st_mode)
+
+    below = ("--prefix", str(tmp_path))
+    assert modes(*below) == (0o755, 0o644)  # other users start it too
+    assert modes(*below, "--env", "KEY=value") == (0o700, 0o600)
+    assert modes(*below) == (0o755, 0o644)
+    (data / "kernels/one").mkdir(parents=True)
+    (data / "kernels/one/kernel.json").write_text("{}")
+    (data / "kernels/one/kernel.json").chmod(0o644)
+    assert modes(folder=data / "kernels/one") == (0o700, 0o600)
+
+
+def test_a_url_with_a_token_is_a_secret(tmp_path: Path) -> None:
+    for word, mode in (
+        ("--index-url=https://me:token@index.example/", 0o600),
+        ("--with=six @ https://x.example/", 0o644),
+    ):
+        made = kernel.install(tmp_path, "one", "One", ["python3", word], shared=True)
+        assert stat.S_IMODE((made / "kernel.json").stat().st_mode) == mode
 
 
 @pytest.mark.parametrize(

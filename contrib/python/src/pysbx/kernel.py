@@ -66,6 +66,8 @@ FIRST_PORT = 50001
 LIFE_SEC = 30 * 86400.0
 CONNECTION = ".kernel/connection.json"
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")  # https://jupyter-client.readthedocs.io/en/stable/kernels.html#kernel-specs
+# Words of a command line that may contain a secret: variables, and URLs with a password or token.
+SECRET = re.compile(r"--env=|.*://[^/\s]*@")
 PARENT_SEC = 1.0
 TERMINATED = 143
 
@@ -98,7 +100,7 @@ def check_name(name: str) -> None:
         raise ValueError(f"--name: {name!r:.120} is not made of letters, digits, '.', '_' and '-'")
 
 
-def install(directory: Path, name: str, display_name: str, argv: list[str]) -> Path:
+def install(directory: Path, name: str, display_name: str, argv: list[str], *, shared: bool = False) -> Path:
     """Write the specification of a kernel, and return its directory.
 
     Args:
@@ -106,6 +108,7 @@ def install(directory: Path, name: str, display_name: str, argv: list[str]) -> P
         name: of the kernel.
         display_name: the name for people.
         argv: the command that runs it, without its connection file.
+        shared: whether other users may read it. They may not if the command contains a secret.
 
     Raises:
         ValueError: it cannot have this name.
@@ -113,7 +116,9 @@ def install(directory: Path, name: str, display_name: str, argv: list[str]) -> P
     """
     check_name(name)
     made = directory / name.lower()
-    made.mkdir(parents=True, exist_ok=True)
+    private = not shared or any(SECRET.match(word) for word in argv)
+    made.mkdir(0o700, parents=True, exist_ok=True)
+    made.chmod(0o700 if private else 0o755)
     content = {
         "argv": [*argv, "-f", "{connection_file}"],
         "display_name": display_name,
@@ -121,7 +126,7 @@ def install(directory: Path, name: str, display_name: str, argv: list[str]) -> P
         "interrupt_mode": "signal",
         "metadata": {"debugger": False},
     }
-    write_whole(made / "kernel.json", json.dumps(content, indent=1).encode())
+    write_whole(made / "kernel.json", json.dumps(content, indent=1).encode(), 0o600 if private else 0o644)
     return made
 
 

@@ -83,7 +83,7 @@ def install(arguments: argparse.Namespace) -> int:
     title = arguments.display_name or f"Python in a sandbox ({arguments.name})"
     # The interpreter by its path: Jupyter may belong to another one.
     argv = [sys.executable, "-m", "pysbx", "kernel", "run", *words_of(arguments)]
-    path = kernel.install(_directory(arguments.prefix), arguments.name, title, argv)
+    path = kernel.install(_directory(arguments.prefix), arguments.name, title, argv, shared=bool(arguments.prefix))
     print(f"kernel '{arguments.name}' is installed in {path}")
     return 0
 
