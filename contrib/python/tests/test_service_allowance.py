@@ -20,10 +20,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pysbx.command import main
 from pysbx.service.allowance import HOUR_SEC, Allowance, Ledger
 from pysbx.service.asgi import App
 from pysbx.service.problems import Problem
-from tests.servers import TOKEN, server, wait_until
+from tests.servers import BEST_EFFORT, TOKEN, server, wait_until
 
 OTHER = "another-token-for-tests"
 
@@ -187,6 +188,41 @@ def test_the_audit_log_has_an_event_for_each_request_and_run(tokens: str, tmp_pa
     assert requests[0]["src_endpoint"]["ip"] == "127.0.0.1"
     assert [refused["status_code"] for refused in events(first, 3002)] == ["401"]
     assert [run["unmapped"]["outcome"] for run in events(path, 1007)] == ["ok"]
+
+
+def sources(path: Path, *options: str, **headers: str) -> set[str]:
+    """Return the addresses in the audit log of a server that gets a request with a wrong token and these headers."""
+    with server(*options, "--audit-log", str(path), listen="127.0.0.1:0", token=TOKEN) as service:
+        wrong = {"Authorization": "Bearer wrong-token-wrong-token"}
+        assert service.client.post("/v1/run", json={"code": "1"}, headers={**headers, **wrong}).status_code == 401
+    return {event["src_endpoint"]["ip"] for event in events(path, 3002)}
+
+
+def test_the_audit_log_believes_no_header_about_the_client(
+    tokens: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = {
+        "X-Forwarded-For": "192.0.2.7",
+        "Forwarded": "for=192.0.2.7",
+        **dict.fromkeys(("X-Real-IP", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP"), "192.0.2.7"),
+    }
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # of uvicorn
+    assert sources(tmp_path / "none", "--token-file", tokens, **named) == {"127.0.0.1"}
+    other = ("--token-file", tokens, "--trusted-proxy", "10.0.0.0/8")
+    assert sources(tmp_path / "other", *other, **named) == {"127.0.0.1"}
+
+
+def test_the_audit_log_believes_a_proxy_that_is_named(tokens: str, tmp_path: Path) -> None:
+    options = ("--token-file", tokens, "--trusted-proxy", "127.0.0.1", "--trusted-proxy", "10.0.0.0/8")
+    # The client has written the first one itself. The last one is that of another proxy.
+    chain = {"X-Forwarded-For": "198.51.100.9, 192.0.2.7, 10.0.0.3"}
+    assert sources(tmp_path / "named", *options, **chain) == {"192.0.2.7"}
+
+
+@pytest.mark.parametrize("name", ["*", "localhost", "10.0.0.1/8", "", "unix:/run/x"])
+def test_a_proxy_is_named_by_its_address(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", BEST_EFFORT, "--trusted-proxy", name]) == 2
+    assert "give the address or network of the proxy, such as 127.0.0.1 or 10.0.0.0/8" in capsys.readouterr().err
 
 
 def test_events_that_are_lost_are_counted(tokens: str) -> None:

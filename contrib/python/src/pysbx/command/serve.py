@@ -64,6 +64,13 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._Argume
         help="let pages of this origin call from a browser, such as https://notebook.example",
     )
     group.add_argument(
+        "--trusted-proxy",
+        dest="trusted_proxies",
+        action="append",
+        metavar="ADDRESS",
+        help="believe X-Forwarded-For of this address or network, for the audit log",
+    )
+    group.add_argument(
         "--audit-log", metavar="FILE", help="append an OCSF event for each request and run; SIGHUP opens it again"
     )
     group.add_argument(
@@ -130,6 +137,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         profiles=tuple(arguments.profiles or ()),
         packages=tuple(arguments.packages or ()),
         origins=tuple(arguments.origins or ()),
+        trusted_proxies=tuple(arguments.trusted_proxies or ()),
         listen=arguments.listen,
         token_file=arguments.token_file,
         log_level=arguments.log_level,

@@ -9,10 +9,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import hmac
+import ipaddress
 import os
 import re
 import socket
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,6 +155,20 @@ def _needs_token(address: Address) -> ValueError:
         f"listen: {address} needs a token, for more than one user reaches it: --token-file, or {VARIABLE}; "
         "or listen at unix:PATH"
     )
+
+
+def check_proxies(named: Iterable[str]) -> None:
+    """Refuse what is no address of a proxy: uvicorn would take it for a name that no peer has.
+
+    Raises:
+        ValueError: one is neither an address nor a network.
+    """
+    for one in named:
+        try:
+            ipaddress.ip_network(one)
+        except ValueError as error:
+            advice = "give the address or network of the proxy, such as 127.0.0.1 or 10.0.0.0/8"
+            raise ValueError(f"trusted_proxy: {error}: {advice}") from None
 
 
 def address_of(listener: socket.socket) -> Address:

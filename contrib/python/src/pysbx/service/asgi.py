@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 # The options of `pysbx serve`, for `app`.
 VARIABLE = "PYSBX_SERVE"
 # These belong to the server around the application.
-NOT_HERE = ("listen", "connections", "connections_per_peer", "tls_cert", "tls_key")
+NOT_HERE = ("listen", "trusted_proxies", "connections", "connections_per_peer", "tls_cert", "tls_key")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,7 @@ def _serve(
     parts: Works,
     bounds: Bounds,
     *,
+    trusted: Sequence[str] = (),
     tls: Certificate | None = None,
     sockets: Any = "none",
 ) -> None:
@@ -115,6 +116,9 @@ def _serve(
         ws_max_size=SOCKET_SIZE,
         ws_per_message_deflate=False,
         log_config=None,
+        # Otherwise uvicorn would believe every process of this machine, or those of $FORWARDED_ALLOW_IPS.
+        proxy_headers=bool(trusted),
+        forwarded_allow_ips=list(trusted),
         timeout_keep_alive=int(HEAD_SEC),
         timeout_graceful_shutdown=SHUTDOWN_SEC,
     )
@@ -169,7 +173,8 @@ def _by_http(
         parts = Works(settings, journal, until=until)
         gate = guarded(application(parts), parts, settings, tokens, methods=methods, pages=pages)
         with spoken_as(interface, offered=parts.offer.packages):
-            _serve(f"pysbx: {NAMES[interface]} at {address}", gate, listener, parts, bounds, tls=tls, sockets=sockets)
+            greeting, trusted = f"pysbx: {NAMES[interface]} at {address}", settings.trusted_proxies
+            _serve(greeting, gate, listener, parts, bounds, trusted=trusted, tls=tls, sockets=sockets)
         parts.audit.close()
     finally:
         journal.close()

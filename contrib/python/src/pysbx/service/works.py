@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pysbx.options import Options
 from pysbx.policy import MIB
 from pysbx.service import leftovers
-from pysbx.service.access import Access
+from pysbx.service.access import Access, check_proxies
 from pysbx.service.allowance import Allowance, Ledger
 from pysbx.service.audit import Audit
 from pysbx.service.gate import Application, Gate
@@ -50,6 +50,7 @@ class Settings:
         audit_log: the file to which events are appended, or None.
         tls_cert, tls_key: files with the certificate and its key, or None.
         origins: those whose pages may call from a browser.
+        trusted_proxies: addresses and networks whose X-Forwarded-For and X-Forwarded-Proto are believed.
         log_level: of the package's records: debug, info, warning or error.
         log_format: text or json.
         agent_sandbox: also answer as a sandbox of agent-sandbox does: see agent_sandbox.py.
@@ -75,6 +76,7 @@ class Settings:
     tls_cert: str | None = None
     tls_key: str | None = None
     origins: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
     log_level: str = "info"
     log_format: str = "text"
     agent_sandbox: bool = False
@@ -88,6 +90,7 @@ class Settings:
         if self.waiting < 0:
             raise ValueError(f"waiting: {self.waiting} is negative")
         check_origins(self.origins)
+        check_proxies(self.trusted_proxies)
         if self.tls_key is not None and self.tls_cert is None:
             raise ValueError("tls_key: a key is of no use without its certificate: add tls_cert")
 
