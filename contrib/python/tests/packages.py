@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -52,4 +54,25 @@ def make_wheel(folder: Path, name: str, version: str, source: str, requires: str
             digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
             record.append(f"{file},sha256={digest},{len(text)}")
         wheel.writestr(f"{about}/RECORD", "\n".join(record) + "\n")
+    return path
+
+
+def make_source(folder: Path, name: str, hostile: str) -> Path:
+    """Write a source archive of one module, whose build executes code where /.dependencies is the set's directory."""
+    about = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+    table = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    # pip runs the backend more than once.
+    once = f"if not os.path.lexists('/tmp/once'):\n    open('/tmp/once', 'w').close()\n    exec({hostile!r})\n"
+    files = {
+        "backend.py": f"{BACKEND.format(name=name, version='1.0')}\n{once}",
+        f"{name}.py": "",
+        "pyproject.toml": table,
+        "PKG-INFO": about,
+    }
+    path = folder / f"{name}-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for file, text in files.items():
+            member = tarfile.TarInfo(f"{name}-1.0/{file}")
+            member.size, member.mtime = len(text.encode()), 1 << 30
+            archive.addfile(member, io.BytesIO(text.encode()))
     return path

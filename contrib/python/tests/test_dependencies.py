@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from pysbx import DependencyInstallError, SandboxOptionError, dependencies, places, run_code, sandbox
+from pysbx import DependencyInstallError, SandboxOptionError, cleaning, dependencies, growth, places, run_code, sandbox
 from pysbx.dependencies import normalise, normalise_all
 from pysbx.interpreter import AUTHORITIES, host_interpreter
 from pysbx.options import make_options
 from pysbx.profiles import load
-from tests.packages import make_wheel
+from tests.packages import make_source, make_wheel
 
 
 @pytest.fixture
@@ -246,6 +246,88 @@ def test_of_matplotlib_it_is_what_draws(wheels: Path) -> None:
     wanted = dependencies.Wanted(("matplotlib",), "", str(wheels))
     site = dependencies.ensure(wanted, host_interpreter())
     assert dependencies.modules(site, wanted) == ("matplotlib.pyplot",)
+
+
+# What a hostile package leaves in its set while it is built, and what is said of it.
+DIRECTORIES = """
+here = os.open("/.dependencies", os.O_RDONLY)
+for _ in range(2500):
+    os.mkdir("d", dir_fd=here)
+    above, here = here, os.open("d", os.O_RDONLY, dir_fd=here)
+    os.close(above)
+"""
+LEFT = {
+    "a link": ("os.symlink('/etc/passwd', '/.dependencies/note.txt')", "'note.txt', which cannot be used: neither a"),
+    "a socket": (
+        "import socket; os.makedirs('/.dependencies/a'); socket.socket(socket.AF_UNIX).bind('/.dependencies/a/b')",
+        "'a/b', which cannot",
+    ),
+    "directories that are deep": (DIRECTORIES, "/d/.*, which cannot be used: below more than 64 directories"),
+}
+if os.geteuid() != 0:  # root reads it
+    LEFT["a directory without modes"] = (
+        "os.mkdir('/.dependencies/shut', 0)",
+        "'shut/', which cannot be used: Permission",
+    )
+
+
+@pytest.mark.parametrize(("hostile", "reason"), LEFT.values(), ids=LEFT)
+def test_an_installation_leaves_only_files_and_directories(wheels: Path, hostile: str, reason: str) -> None:
+    make_source(wheels, "hostile", hostile)
+    with pytest.raises(DependencyInstallError, match=reason):
+        run_code("1", dependencies=["hostile"], wheels=wheels)
+    cleaning.clean(["dependencies"], days=0)
+    assert [path.name for path in (places.cache_directory() / "dependencies").iterdir() if path.is_dir()] == []
+
+
+# What an installation writes without end, the bounds for the test, and what is said. fallocate(2) with 1 adds blocks
+# behind the end of a file.
+WRITE = "open(f'/.dependencies/{number}', 'wb').write(bytes(1 << 20))"
+ALLOCATE = (
+    f"{WRITE}; ctypes.CDLL(None).fallocate(os.open(f'/.dependencies/{{number}}', 2), 1, c_long(0), c_long(1 << 24))"
+)
+TOUCH = "[os.makedirs(f'/.dependencies/{number}-{other}') for other in range(100)]"
+WITHOUT_END = {
+    "bytes": (WRITE, {"MAX_BYTES": 1 << 25}, "hostile: the packages have more than 32 MiB"),
+    "blocks": (ALLOCATE, {"MAX_BYTES": 1 << 27}, "hostile: the packages have more than 128 MiB"),
+    "directories": (TOUCH, {"MAX_FILES": 2000}, "hostile: the packages have more than 2000 files and directories"),
+    "the disk": (
+        WRITE,
+        {"KEPT": (1 << 60, 0), "SHARE": 0.9995},
+        "hostile: the packages have filled the disk: make room",
+    ),
+}
+
+
+@pytest.mark.parametrize(("step", "bounds", "reason"), WITHOUT_END.values(), ids=WITHOUT_END)
+def test_an_installation_is_ended_that_writes_more_than_it_may(
+    wheels: Path, monkeypatch: pytest.MonkeyPatch, step: str, bounds: dict[str, Any], reason: str
+) -> None:
+    for name, value in bounds.items():
+        monkeypatch.setattr(growth, name, value)
+    loop = f"for number in range(10000):\n    {step}\n    time.sleep(0.02)\n"
+    make_source(wheels, "hostile", f"import ctypes, time\nfrom ctypes import c_long\n{loop}")
+    with pytest.raises(DependencyInstallError, match=reason):
+        run_code("1", dependencies=["hostile"], wheels=wheels)
+    assert [path.name for path in (places.cache_directory() / "dependencies").iterdir() if path.is_dir()] == []
+
+
+def test_metadata_of_a_hostile_package_are_read_within_bounds(wheels: Path, tmp_path: Path) -> None:
+    """It leaves files with holes of gigabytes, links that lead out of the set, and directories instead of files."""
+    wanted = dependencies.Wanted(("thing", "hole", "link", "folder", "words"), wheels=str(wheels))
+    record = "thing/__init__.py,sha256=x,1\nthing/other.py,,\n../out/__init__.py,,\nif-then/__init__.py,,\n"
+    for name in wanted.requirements:
+        (tmp_path / f"site/{name}-1.0.dist-info").mkdir(parents=True)
+    about = {name: tmp_path / f"site/{name}-1.0.dist-info/RECORD" for name in wanted.requirements}
+    about["thing"].write_text(record)
+    about["words"].write_text("".join(f"{letter * 101}/__init__.py,,\n" for letter in "ab"))
+    about["hole"].touch()
+    os.truncate(about["hole"], 4 << 30)
+    about["link"].symlink_to(tmp_path / "host")
+    (tmp_path / "host").write_text("host/__init__.py,,\n")
+    about["folder"].mkdir()
+    (tmp_path / "site/linked-1.0.dist-info").symlink_to(tmp_path)
+    assert dependencies.modules(tmp_path / "site", wanted) == ("thing",)
 
 
 FIRST, SECOND = (f" --hash=sha256:{digit * 64}" for digit in "ab")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from pysbx import DependencyInstallError, Sandbox, SandboxError
-from tests.packages import make_wheel
+from pysbx.options import make_options, site_of
+from tests.packages import make_source, make_wheel
 
 
 @pytest.fixture
@@ -43,3 +45,22 @@ def test_packages_that_do_not_fit_leave_the_session(wheels: Path) -> None:
         with pytest.raises(SandboxError, match=r"do not fit into the session: .*No space left.*allow more: tmp_mb"):
             session.install("large")
         assert session.run("kept").value == "41"
+
+
+def test_a_set_that_a_hostile_package_has_left_leads_nowhere(wheels: Path) -> None:
+    """The build of a package can write links into the set. None is followed, in sets of earlier versions too."""
+    make_source(wheels, "hostile", "os.symlink('/etc/hostname', '/.dependencies/note.txt')")
+    with Sandbox(wheels=wheels) as session:
+        with pytest.raises(DependencyInstallError, match=r"'note\.txt', which cannot be used"):
+            session.install("hostile")
+        site = site_of(make_options(session.options, dependencies=["thing"]))
+        (wheels / "secret").write_text("of the host")
+        for name, target in (("file", wheels / "secret"), ("directory", wheels)):
+            (site / name).symlink_to(target)
+            with pytest.raises(SandboxError, match=f"'{name}': neither a regular file nor a directory"):
+                session.install("thing")
+            (site / name).unlink()
+        os.mkfifo(site / "thing" / "pipe")
+        with pytest.raises(SandboxError, match="'thing/pipe': neither a regular file nor a directory"):
+            session.install("thing")
+        assert session.shell("ls -A /tmp").stdout == ""

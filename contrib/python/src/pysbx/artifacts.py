@@ -2,7 +2,7 @@
 
 /output and /work are file systems in memory, of the container alone. A descriptor that this program opens when the
 sandbox begins keeps such a file system until it is closed, after the container has ended: proc(5), "/proc/pid/root".
-Nothing in it is trusted. Each step opens one name beneath a directory, and follows no link. See openat(2), O_NOFOLLOW.
+Nothing in it is trusted: see trees.py.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-# Bounds of what is looked at: of directories within each other, of files, of the characters of all their paths
-# together, and of the paths that are reported.
-MAX_DEPTH, MAX_FILES, MAX_CHARACTERS, MAX_LEFT_OUT = 64, 20_000, 4 << 20, 1000
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A FIFO without a writer must not stop the reader.
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+from pysbx import trees
+
+# Bounds of what is looked at besides those of trees.py: of files, of the characters of all their paths together, and of
+# the paths that are reported.
+MAX_FILES, MAX_CHARACTERS, MAX_LEFT_OUT = 20_000, 4 << 20, 1000
 # The kernel's clock for files moves in steps: a file that was changed so short ago may have been changed twice.
 STEP_NS = 20_000_000
 # Bytes of a file that is compared only, and not returned.
@@ -66,22 +65,6 @@ class _LeftOut(Exception):
         super().__init__()
 
 
-class _Place(NamedTuple):
-    """A name in a directory that is open.
-
-    Attributes:
-        top: "output" or "work".
-        path: relative to that.
-        directory: descriptor of the directory that the name is in.
-        name: the name.
-    """
-
-    top: str
-    path: str
-    directory: int
-    name: str
-
-
 class Directories:
     """/output and /work of a sandbox."""
 
@@ -106,7 +89,7 @@ class Directories:
             if not os.path.samestat(os.fstat(top), root.stat()):
                 raise ProcessLookupError(None, "the sandbox has ended")
             for name in ("output", "work"):
-                self._descriptors[name] = os.open(name, DIRECTORY, dir_fd=top)
+                self._descriptors[name] = os.open(name, trees.DIRECTORY, dir_fd=top)
         except OSError as error:
             self.complaint = f"/output: {error.strerror}"
         finally:
@@ -147,18 +130,19 @@ class Directories:
         seen: dict[tuple[str, str], _Seen] = {}
         now = time.time_ns()
         characters = 0
-        for count, place in enumerate(self._places(patterns, left_out)):
+        for count, (top, place) in enumerate(self._places(patterns, left_out)):
             characters += len(place.path)
             if count == MAX_FILES or characters > MAX_CHARACTERS:
                 left_out.append(f"all files after the first {count}")
                 break
-            path = place.path if place.top == "output" or place.path not in found else f"work/{place.path}"
+            path = place.path if top == "output" or place.path not in found else f"work/{place.path}"
+            key, most = (top, place.path), limit if wanted else MAX_COMPARED
             try:
-                content, seen[place[:2]] = self._content(place, limit if wanted else MAX_COMPARED, now, wanted=wanted)
+                content, seen[key] = self._content(place, self._seen.get(key), most, now, wanted=wanted)
             except OSError:  # a process of the session has just removed it
                 continue
             except _LeftOut as file:
-                seen[place[:2]] = file.seen
+                seen[key] = file.seen
                 _report(path, left_out)
                 continue
             if content is not None and wanted:
@@ -167,7 +151,10 @@ class Directories:
         self._seen = seen
         return found, left_out
 
-    def _content(self, place: _Place, limit: int, now: int, *, wanted: bool) -> tuple[bytes | None, _Seen]:
+    @staticmethod
+    def _content(
+        place: trees.Place, before: _Seen | None, limit: int, now: int, *, wanted: bool
+    ) -> tuple[bytes | None, _Seen]:
         """Return the content of a file, or None if it is not a new one, and what to remember of it.
 
         Raises:
@@ -175,7 +162,7 @@ class Directories:
             FileNotFoundError: it is gone.
         """
         about = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
-        before, seen = self._seen.get(place[:2]), _seen(about, now)
+        seen = _seen(about, now)
         unchanged = before is not None and before.about == seen.about
         if before is not None and unchanged and not before.recent:
             return None, seen._replace(recent=False)
@@ -183,7 +170,7 @@ class Directories:
             return None, seen
         content = b""
         try:
-            with open(os.open(place.name, FILE, dir_fd=place.directory), "rb") as file:
+            with open(os.open(place.name, trees.FILE, dir_fd=place.directory), "rb") as file:
                 about = os.fstat(file.fileno())
                 seen = _seen(about, now)
                 if not stat.S_ISREG(about.st_mode):
@@ -202,52 +189,26 @@ class Directories:
         seen = seen._replace(content=hashlib.sha256(content).digest())
         return None if before is not None and unchanged and before.content == seen.content else content, seen
 
-    def _places(self, patterns: tuple[str, ...], left_out: list[str]) -> Iterator[_Place]:
-        """Yield the files of /output, and those of /work that match a pattern."""
+    def _places(self, patterns: tuple[str, ...], left_out: list[str]) -> Iterator[tuple[str, trees.Place]]:
+        """Yield the files of /output, and those of /work that match a pattern, each with "output" or "work"."""
+
+        def refuse(path: str, _: str) -> None:
+            if path.endswith("/"):
+                _report(path, left_out)
+
         for top, descriptor in self._descriptors.items():
-            if top == "output":
-                yield from _below(_Place(top, "", descriptor, "."), left_out)
-            elif patterns:
-                for place in _below(_Place(top, "", descriptor, "."), []):
-                    if any(PurePosixPath(place.path).match(pattern) for pattern in patterns):
-                        yield place
-
-
-def _below(place: _Place, left_out: list[str], depth: int = 0) -> Iterator[_Place]:
-    """Yield the regular files of a directory by name, then those of the directories in it.
-
-    Args:
-        place: the directory.
-        left_out: gets the paths of directories that cannot be read, or are too deep.
-        depth: directories above it.
-    """
-    directory = -1
-    try:
-        if depth > MAX_DEPTH:
-            raise OSError
-        directory = os.open(place.name, DIRECTORY, dir_fd=place.directory)
-        with os.scandir(directory) as entries:
-            kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries if _is_wanted(entry)}
-        above = f"{place.path}/" if depth else ""
-        for name in sorted(kinds, key=lambda name: (kinds[name], name)):
-            inner = _Place(place.top, f"{above}{name}", directory, name)
-            if kinds[name]:
-                yield from _below(inner, left_out, depth + 1)
-            else:
-                yield inner
-    except FileNotFoundError:  # a process of the session has just removed it
-        pass
-    except OSError:
-        _report(f"{place.path}/", left_out)
-    finally:
-        if directory >= 0:
-            os.close(directory)
+            place = trees.Place("", descriptor, ".")
+            try:
+                if top == "output":
+                    yield from ((top, file) for file in trees.walk(place, refuse))
+                elif patterns:
+                    for file in trees.walk(place, lambda *_: None):
+                        if any(PurePosixPath(file.path).match(pattern) for pattern in patterns):
+                            yield top, file
+            except trees.TooMany:
+                left_out.append(f"files of /{top}: there are more than {trees.MAX_ENTRIES}")
 
 
 def _report(path: str, left_out: list[str]) -> None:
     if len(left_out) < MAX_LEFT_OUT:
         left_out.append(path)
-
-
-def _is_wanted(entry: os.DirEntry[str]) -> bool:
-    return entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False)

@@ -5,10 +5,10 @@ Nothing is removed that a container uses.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -16,13 +16,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pysbx import dependencies, images, runtime
+from pysbx import dependencies, images, runtime, trees
 from pysbx.errors import SandboxError
 from pysbx.places import cache_directory, locked, private_directory
 
 # Seconds after which the rest of an installation, or a container without a program, is not in progress any more.
 ABANDONED_SEC = 86400.0
 STARTED_SEC = 60.0
+# Entries of an image whose sizes are added up.
+MAX_COUNTED = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,11 @@ class Item:
 
 
 def _size(top: Path) -> int:
+    """Return the bytes of a directory's files. What is deeper than a walk goes does not count."""
     total = 0
-    for folder, _, files in os.walk(top):
-        for name in files:
-            try:
-                total += Path(folder, name).lstat().st_size
-            except OSError:
-                continue
+    with contextlib.suppress(trees.TooMany, OSError), trees.opened_top(top) as place:
+        for size in trees.sizes(place, lambda *_: None, MAX_COUNTED):
+            total += size
     return total
 
 
@@ -94,7 +94,7 @@ def _sessions() -> Iterator[Item]:
 def _remove_directory(item: Item) -> None:
     lock = Path(item.path).parent / f".{item.name}.lock"
     with locked(lock):
-        shutil.rmtree(item.path, ignore_errors=True)
+        trees.remove(Path(item.path))
         lock.unlink(missing_ok=True)
 
 
@@ -165,7 +165,7 @@ def _sweep() -> None:
         top = private_directory(cache_directory() / name)
         for path in (*top.glob(".new-*"), *top.glob(".export-*")):
             if path.lstat().st_mtime < time.time() - ABANDONED_SEC:
-                shutil.rmtree(path, ignore_errors=True)
+                trees.remove(path)
         for lock in top.glob(".*.lock"):
             if not (top / lock.name[1:].removesuffix(".lock")).exists() and lock.stat().st_mtime < time.time() - 60:
                 with locked(lock):

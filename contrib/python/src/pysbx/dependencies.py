@@ -7,22 +7,24 @@ those that conflict live side by side, and the host's own packages stay as they 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
 import re
 import secrets
-import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from itertools import islice
 from pathlib import Path
 
-from pysbx import installers, journal
+from packaging.utils import canonicalize_name
+
+from pysbx import installers, journal, trees
 from pysbx.errors import DependencyInstallError
 from pysbx.installers import TARGET, Progress
 from pysbx.interpreter import Interpreter
@@ -42,6 +44,11 @@ __all__ = [
     "normalise_all",
 ]
 
+# The directory of a distribution's metadata: https://packaging.python.org/en/latest/specifications/recording-installed-packages/.
+METADATA = ".dist-info"
+# A package in its file RECORD, and bounds of what is read of them: bytes, and modules in all.
+PACKAGE = re.compile(r"^([^/,\"\s]{1,100})/__init__\.py,", re.MULTILINE)
+MAX_ORIGIN, MAX_RECORD, MAX_MODULES = 1 << 16, 1 << 22, 100
 # Importing a package does not always import the modules that its users need.
 WORKING_MODULES = {"matplotlib": "matplotlib.pyplot"}
 
@@ -127,7 +134,7 @@ def ensure(wanted: Wanted, interpreter: Interpreter, *, fresh: bool = False, pro
     if fresh:
         # A set of this program alone: the sets that other programs use stay as they are.
         key = f"{key}-{secrets.token_hex(4)}"
-        atexit.register(shutil.rmtree, _top() / key, ignore_errors=True)
+        atexit.register(trees.remove, _top() / key)
     path = _top() / key
     if (path / "set.json").exists():
         os.utime(path / "set.json")
@@ -150,7 +157,7 @@ def _make(wanted: Wanted, interpreter: Interpreter, path: Path, progress: Progre
         journal.write(journal.INSTALL, journal.WARNING, "not installed: %s", error)
         raise
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        trees.remove(made)
     journal.write(journal.INSTALL, journal.INFO, "installed %s in %.1f s", names, time.monotonic() - began)
 
 
@@ -159,10 +166,8 @@ def _install(wanted: Wanted, interpreter: Interpreter, made: Path, progress: Pro
     for path in (made, made / "site"):
         path.chmod(0o755)  # independent of the caller's umask
     source = of_wheels(wanted.wheels) if wanted.wheels else of_indexes(wanted.index_url, wanted.extra_index_urls)
-    installers.install(
-        installers.Job(wanted.requirements, source, interpreter, made / "site"), wanted.installer, progress
-    )
-    size = sum(file.lstat().st_size for file in made.rglob("*"))
+    job = installers.Job(wanted.requirements, source, interpreter, made / "site")
+    size = installers.install(job, wanted.installer, progress)
     about = {"requirements": wanted.requirements, "python": interpreter.program, "size": size, "made": time.time()}
     (made / "set.json").write_text(json.dumps(about))
 
@@ -170,14 +175,34 @@ def _install(wanted: Wanted, interpreter: Interpreter, made: Path, progress: Pro
 def modules(site: Path, wanted: Wanted) -> tuple[str, ...]:
     """Return the modules of the requirements themselves, without those of their own dependencies."""
     names = set(map(name_of, wanted.requirements))
-    found = set()
-    for distribution in importlib.metadata.distributions(path=[str(site)]):
-        name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
-        if name in names or f"file://{installers.COPIES}/" in (distribution.read_text("direct_url.json") or ""):
-            for file in distribution.files or ():
-                if file.parts[1:] == ("__init__.py",) and file.parts[0].isidentifier():
-                    found.add(WORKING_MODULES.get(file.parts[0], file.parts[0]))
-    return tuple(sorted(found))
+    found: set[str] = set()
+    with trees.opened_top(site) as top, os.scandir(top.directory) as entries:
+        for entry in islice(entries, trees.MAX_ENTRIES):
+            if entry.name.endswith(METADATA):
+                # What cannot be read is not imported beforehand.
+                with contextlib.suppress(OSError):
+                    found |= _modules_of(trees.Place(entry.name, top.directory, entry.name), names)
+    return tuple(sorted(found)[:MAX_MODULES])
+
+
+def _modules_of(place: trees.Place, names: Collection[str]) -> set[str]:
+    """Return the modules of a distribution if it is one of the requirements, by name or as a project of the host.
+
+    Args:
+        place: the directory of its metadata. A hostile package may have written it.
+        names: of the requirements.
+
+    Raises:
+        OSError: a file is missing, too large or no regular one.
+    """
+    with trees.opened(place) as directory:
+        if canonicalize_name(place.name.removesuffix(METADATA).rpartition("-")[0]) not in names:
+            origin = trees.read(trees.Place("", directory, "direct_url.json"), MAX_ORIGIN)
+            if f"file://{installers.COPIES}/".encode() not in origin:
+                return set()
+        record = trees.read(trees.Place("", directory, "RECORD"), MAX_RECORD).decode(errors="replace")
+    found = filter(str.isidentifier, PACKAGE.findall(record))
+    return {WORKING_MODULES.get(name, name) for name in found}
 
 
 def installed() -> list[InstalledSet]:
@@ -202,8 +227,8 @@ def prune(older_than_days: float = 0.0) -> list[InstalledSet]:
     removed = [item for item in installed() if item.used <= limit]
     for item in removed:
         with locked(_top() / f".{item.key}.lock"):
-            shutil.rmtree(_top() / item.key, ignore_errors=True)
+            trees.remove(_top() / item.key)
     for path in _top().glob(".new-*"):
-        if path.stat().st_mtime < time.time() - 86400:
-            shutil.rmtree(path, ignore_errors=True)
+        if path.lstat().st_mtime < time.time() - 86400:
+            trees.remove(path)
     return removed

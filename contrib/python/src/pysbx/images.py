@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from pysbx import children
+from pysbx import children, trees
 from pysbx.errors import PodmanNotInstalledError, SandboxStartupError
 from pysbx.places import cache_directory, locked, private_directory
 
@@ -71,7 +71,7 @@ def rootfs_of(name: str) -> tuple[str, dict[str, str]]:
                 made.chmod(0o755)
                 made.rename(path)
             finally:
-                shutil.rmtree(made, ignore_errors=True)
+                trees.remove(made)
     return str(path), _variables(image)
 
 

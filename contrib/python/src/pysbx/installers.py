@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pysbx import bundle
-from pysbx.container import Container, Message
+from pysbx import bundle, growth
+from pysbx.container import Cancelled, Container, Message
 from pysbx.declaration import wrong
 from pysbx.errors import DependencyInstallError, SandboxError, SandboxTimeoutError
 from pysbx.exchange import exchange
@@ -158,8 +158,8 @@ def _requirement_lines(job: Job) -> tuple[list[str], list[Mount]]:
     return lines, mounts
 
 
-def install(job: Job, installer: str = "pip", progress: Progress | None = None) -> None:
-    """Install the requirements of a job.
+def install(job: Job, installer: str = "pip", progress: Progress | None = None) -> int:
+    """Install the requirements of a job, and return the bytes of all files.
 
     Args:
         job: the installation.
@@ -167,7 +167,8 @@ def install(job: Job, installer: str = "pip", progress: Progress | None = None) 
         progress: called with the text that the installer prints.
 
     Raises:
-        DependencyInstallError: it failed; the installer's words are in the error.
+        DependencyInstallError: it failed, and the installer's words are in the error; or it has written more than
+            allowed: see growth.py.
         SandboxOptionError: it is not installed itself.
     """
     way = INSTALLERS[installer](job)
@@ -184,15 +185,27 @@ def install(job: Job, installer: str = "pip", progress: Progress | None = None) 
     files = {"requirements.txt": "".join(f"{line}\n" for line in lines).encode(), **job.source.files()}
     program = COPY + way.program if projects else way.program
     command = [installer, *arguments, "-r", "requirements.txt"]
-    code, output = _run(prepared, program, command, files, progress)
+    # A user finds the path that was asked for, and not the one in the sandbox.
+    what = ", ".join(job.requirements)
+    try:
+        with growth.Watch(job.site) as watch:
+            code, output = _run(prepared, program, command, files, progress=progress, watch=watch)
+        size = growth.measured(job.site)
+    except growth.Exceeded as error:
+        raise DependencyInstallError(f"{what}: {error}") from None
     if code != 0:
-        # A user finds the path that was asked for, and not the one in the sandbox.
-        what = ", ".join(job.requirements)
         raise DependencyInstallError(f"{what}: {reason_of(output, installer)}", output)
+    return size
 
 
 def _run(
-    made: bundle.Bundle, program: str, command: list[str], files: dict[str, bytes], progress: Progress | None
+    made: bundle.Bundle,
+    program: str,
+    command: list[str],
+    files: dict[str, bytes],
+    *,
+    progress: Progress | None,
+    watch: growth.Watch,
 ) -> tuple[int, str]:
     """Run an installer in a sandbox of its own; return its exit code and its output."""
     said: list[str] = []
@@ -204,11 +217,13 @@ def _run(
 
     run: Message = {"op": "run", "source": program, "name": command[0], "module": "", "stdin": b"", "argv": command}
     run |= {"last": True, "display_limit": 0}
-    with Container(made, listen, keeps_files=False) as container:
+    with Container(made, listen, watch.cancel, keeps_files=False) as container:
         try:
             exchange(container, made, {"op": "put", "files": files}, last=False)
             answer = exchange(container, made, run, last=True)
             container.take_all()  # hand on the end of its output, with the traceback of an error
+        except Cancelled:
+            raise growth.Exceeded(watch.reason) from None
         except SandboxTimeoutError as error:
             raise DependencyInstallError(str(error), "".join(said)) from error
         except SandboxError as error:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pysbx import bundle, limits, payload, surroundings
+from pysbx import bundle, limits, payload, surroundings, trees
 from pysbx.declaration import wrong
 from pysbx.errors import LimitsNotEnforceableError, SandboxStartupError
 from pysbx.interpreter import certificates
@@ -269,7 +269,7 @@ class Home:
     def remove(self) -> None:
         """Remove the directory; once more is no error. No process of the run may be left."""
         if self._lock >= 0:
-            _remove_tree(self.path)
+            trees.remove(self.path)
             os.close(self._lock)
             self._lock = -1
 
@@ -281,53 +281,6 @@ def _remove_left(top: Path) -> None:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove_tree(path)
+                trees.remove(path)
             finally:
                 os.close(lock)
-
-
-def _remove_tree(path: Path) -> None:
-    """Remove a directory that hostile code has filled.
-
-    Its directories may lie within each other deeper than a path or a stack can be. So each is moved up before it is
-    removed, and no path has more than two names below the directory.
-    """
-    try:
-        top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        waiting, count = [""], 0
-        while waiting:
-            name = waiting.pop()
-            with contextlib.suppress(OSError):  # it stays, and its directory with it
-                if name:
-                    os.chmod(name, 0o700, dir_fd=top)
-                here = os.open(name or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
-                try:
-                    count = _empty(here, top, waiting, count, moves=bool(name))
-                finally:
-                    os.close(here)
-                if name:
-                    os.rmdir(name, dir_fd=top)
-    finally:
-        os.close(top)
-    with contextlib.suppress(OSError):
-        path.rmdir()
-
-
-def _empty(here: int, top: int, waiting: list[str], count: int, *, moves: bool) -> int:
-    """Remove the files of a directory, and move its directories to the top; return the number for the next one."""
-    with os.scandir(here) as entries:
-        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for name, is_directory in found:
-        if not is_directory:
-            os.unlink(name, dir_fd=here)
-        elif moves:
-            count += 1
-            waiting.append(f".gone-{count}")
-            os.chmod(name, 0o700, dir_fd=here)  # to rename a directory, its entry ".." is written
-            os.rename(name, f".gone-{count}", src_dir_fd=here, dst_dir_fd=top)
-        else:
-            waiting.append(name)
-    return count

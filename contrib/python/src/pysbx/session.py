@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pysbx import runtime
+from pysbx import runtime, trees
 from pysbx.bundle import Bundle
 from pysbx.call import Result, find_class_for, open_answer, request_for
 from pysbx.container import Container, Message, Usage, forward, output_callback
@@ -68,16 +68,28 @@ def read_site(site: Path) -> dict[str, bytes]:
     """Return the files of installed packages by relative path.
 
     Raises:
-        SandboxError: they are more than a request may have.
+        SandboxError: they are more than a request may have, or an entry is not a file that can be sent.
     """
-    found, size = {}, 0
-    for top, _, names in os.walk(site):
-        for name in names:
-            path = Path(top, name)
-            size += path.stat().st_size
-            if size > MAX_FILES:
-                raise SandboxError(f"the packages have more than {MAX_FILES} bytes: start a session with dependencies=")
-            found[str(path.relative_to(site))] = path.read_bytes()
+    found, left = {}, MAX_FILES
+    more = f"the packages have more than {MAX_FILES} bytes: start a session with dependencies="
+
+    def refuse(path: str, reason: str) -> None:
+        remedy = "`pysbx clean dependencies --all` removes the set"
+        raise SandboxError(f"the packages cannot be added to the session: {path!r:.100}: {reason}: {remedy}")
+
+    with trees.opened_top(site) as top:
+        try:
+            for place in trees.walk(top, refuse):
+                found[place.path] = trees.read(place, left)
+                left -= len(found[place.path]) + len(place.path)
+                if left < 0:
+                    raise SandboxError(more)
+        except trees.TooMany:
+            raise SandboxError(more) from None
+        except OSError as error:
+            if error.errno == errno.EFBIG:
+                raise SandboxError(more) from None
+            refuse(error.filename or "", error.strerror or str(error))
     return found
 
 
