@@ -185,12 +185,13 @@ def test_a_specification_holds_wherever_jupyter_starts_it(
     spec = json.loads((tmp_path / "made/share/jupyter/kernels/pysbx/kernel.json").read_text())
     assert spec["display_name"] == "Sand"
     assert (spec["language"], spec["interrupt_mode"]) == ("python", "signal")
-    assert spec["argv"][:5] == [sys.executable, "-m", "pysbx", "kernel", "run"]
+    # In the directory of a notebook may be a stranger's modules.
+    assert spec["argv"][:6] == [sys.executable, "-I", "-m", "pysbx", "kernel", "run"]
     assert spec["argv"][-2:] == ["-f", "{connection_file}"]
     here = tmp_path / "here"
     expected = {f"--mount={here}:/data:rw", f"--mount={here}:/other", "--env=A=b c", f"--profile={tmp_path}/own.json"}
     expected |= {f"--virtualenv={sys.prefix}", "--timeout=90.5", "--warm=off", "--notebook"}
-    assert set(spec["argv"][5:-2]) == expected
+    assert set(spec["argv"][6:-2]) == expected
 
 
 def test_a_specification_with_a_secret_is_for_its_user_only(data: Path, tmp_path: Path) -> None:

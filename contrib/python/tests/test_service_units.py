@@ -36,7 +36,7 @@ def test_install_writes_units_and_uninstall_removes_them(tmp_path: Path, capsys:
     assert {"pysbx.socket", "pysbx.service"} <= set(found)
     assert ("pysbx.conf" in found) == (os.geteuid() == 0)
     assert "ListenStream=127.0.0.1:8000\n" in found["pysbx.socket"]
-    assert f"ExecStart={sys.executable} -m pysbx serve --listen systemd" in found["pysbx.service"]
+    assert f"ExecStart={sys.executable} -I -m pysbx serve --listen systemd" in found["pysbx.service"]
     assert found["pysbx.service"].count('--memory 1024 --allow-package "a b$$c%%d"\n') == 1
     assert "enable --now pysbx.socket" in said
     assert main(["service", "install", "--prefix", str(tmp_path), "--", "--memory", "512"]) == 0

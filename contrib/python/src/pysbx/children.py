@@ -1,4 +1,6 @@
-"""Exit codes of the programs that the package starts, also where this program does not get those of its children.
+"""The programs that the package starts: Python without the current directory, and exit codes in all circumstances.
+
+A directory in which a stranger's files are is no place for modules, so each command line of Python has -I.
 
 Where a program ignores SIGCHLD, the kernel discards how its children ended, and a handler may wait for all of them, as
 that of gevent does: signal(7), wait(2). A small process between this program and its child then waits for the child,
@@ -12,6 +14,7 @@ import re
 import signal
 import struct
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -32,6 +35,38 @@ _, status, used = os.wait4(child, 0)
 os.write(number, struct.pack("=idd", status, used.ru_utime, used.ru_stime))
 """
 REPORT = struct.Struct("=idd")
+
+
+def python(program: str, *arguments: str) -> list[str]:
+    """Return the command that runs a program with this interpreter, and finds this package and those beside it.
+
+    -I keeps modules of the current directory and of PYTHONPATH out. It also leaves out the directory in which pip
+    installs packages for a user. If this package is there, or in another place that only this program knows, the
+    command adds the place.
+
+    Args:
+        program: its source, one line.
+        arguments: those in sys.argv.
+    """
+    beside = _found_beside()
+    return [sys.executable, "-I", *(["-S"] if beside else []), "-c", f"{beside}{program}", *arguments]
+
+
+def module(name: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module as `python -m` does; see python()."""
+    if not _found_beside():
+        return [sys.executable, "-I", "-m", name, *arguments]
+    return python(f"import runpy; runpy.run_module({name!r}, run_name='__main__', alter_sys=True)", *arguments)
+
+
+def _found_beside() -> str:
+    """Return the statements with which Python with -I and -S finds this package, or "" if it does without."""
+    import site  # noqa: PLC0415 (few programs start another Python)
+
+    beside = str(Path(__file__).absolute().parents[1])
+    # After the standard library, and before the packages of the system, which may have another version of this one.
+    added = f"import site; site.addsitedir({beside!r}); site.main(); "
+    return "" if beside in site.getsitepackages() else added
 
 
 class End(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -104,10 +103,17 @@ def configuration() -> dict[str, tuple[str, ...]]:
 
     The keys are names as in a configuration file, with dashes. "built-in" has the URL of the index and the name of the
     host of its files.
+
+    Raises:
+        DependencyInstallError: pip is not where this package is.
     """
     program = "from pip._internal.models.index import PyPI; print(PyPI.simple_url, PyPI.file_storage_domain)"
-    listed = children.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
-    built = children.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    # The current directory, which may be a stranger's, must not be one in which these look for pip.
+    listed = children.run(children.module("pip", "config", "list"), capture_output=True, text=True, check=False)
+    built = children.run(children.python(program), capture_output=True, text=True, check=False)
+    if built.returncode != 0:
+        reason = next(iter(str(built.stderr).splitlines()[-1:]), f"exit code {built.returncode}")
+        raise DependencyInstallError(f"pip does not run ({reason}): install it in the environment that has pysbx")
     by_section: dict[str, dict[str, tuple[str, ...]]] = {section: {} for section in SECTIONS}
     for line in str(listed.stdout).splitlines():
         match = re.fullmatch(r"(global|install|:env:)\.([\w-]+)=(.*)", line)

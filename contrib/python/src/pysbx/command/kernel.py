@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pysbx import children
 from pysbx.command import options
 from pysbx.interpreter import Mount
 from pysbx.keywords import OPTIONS
@@ -81,8 +82,8 @@ def install(arguments: argparse.Namespace) -> int:
     if reason:
         print(f"pysbx: the kernel starts cold: {reason}", file=sys.stderr)
     title = arguments.display_name or f"Python in a sandbox ({arguments.name})"
-    # The interpreter by its path: Jupyter may belong to another one.
-    argv = [sys.executable, "-m", "pysbx", "kernel", "run", *words_of(arguments)]
+    # The interpreter by its path: Jupyter may belong to another one. It starts in the directory of the notebook.
+    argv = children.module("pysbx", "kernel", "run", *words_of(arguments))
     path = kernel.install(_directory(arguments.prefix), arguments.name, title, argv, shared=bool(arguments.prefix))
     print(f"kernel '{arguments.name}' is installed in {path}")
     return 0

@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from pysbx import children
 from pysbx.command.serve import add_serve
 from pysbx.marked import is_ours, marked
 from pysbx.places import write_whole
@@ -86,7 +87,7 @@ def content(name: str, listen: str, options: list[str], *, system: bool) -> str:
             raise ValueError(f"service: {word!r} has characters that a unit cannot contain")
     address = listen or ("/run/pysbx.sock" if system else "%t/pysbx.sock")
     # Another interpreter than the one that runs now may lack the package.
-    program = " ".join(quoted(word) for word in (sys.executable, "-m", "pysbx"))
+    program = " ".join(quoted(word) for word in children.module("pysbx"))
     text = (UNITS / name).read_text(encoding="utf-8")
     text = text.replace("@PYSBX@", program).replace("@OPTIONS@", "".join(f" {quoted(word)}" for word in options))
     text = text.replace("@LISTEN@", f"ListenStream={address}")
