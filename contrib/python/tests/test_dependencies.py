@@ -248,7 +248,7 @@ def test_of_matplotlib_it_is_what_draws(wheels: Path) -> None:
     assert dependencies.modules(site, wanted) == ("matplotlib.pyplot",)
 
 
-# What a hostile package leaves in its set while it is built, and what is said of it.
+# Each case is code that a hostile package executes while it is built, and the error.
 DIRECTORIES = """
 here = os.open("/.dependencies", os.O_RDONLY)
 for _ in range(2500):
@@ -280,8 +280,8 @@ def test_an_installation_leaves_only_files_and_directories(wheels: Path, hostile
     assert [path.name for path in (places.cache_directory() / "dependencies").iterdir() if path.is_dir()] == []
 
 
-# What an installation writes without end, the bounds for the test, and what is said. fallocate(2) with 1 adds blocks
-# behind the end of a file.
+# Each case writes without end. It has bounds for the test, and the error. fallocate(2) with 1 adds blocks behind the
+# end of a file.
 WRITE = "open(f'/.dependencies/{number}', 'wb').write(bytes(1 << 20))"
 ALLOCATE = (
     f"{WRITE}; ctypes.CDLL(None).fallocate(os.open(f'/.dependencies/{{number}}', 2), 1, c_long(0), c_long(1 << 24))"
@@ -313,16 +313,17 @@ def test_an_installation_is_ended_that_writes_more_than_it_may(
 
 
 def test_metadata_of_a_hostile_package_are_read_within_bounds(wheels: Path, tmp_path: Path) -> None:
-    """It leaves files with holes of gigabytes, links that lead out of the set, and directories instead of files."""
+    """It leaves files with holes of terabytes, links that lead out of the set, and directories instead of files."""
     wanted = dependencies.Wanted(("thing", "hole", "link", "folder", "words"), wheels=str(wheels))
     record = "thing/__init__.py,sha256=x,1\nthing/other.py,,\n../out/__init__.py,,\nif-then/__init__.py,,\n"
     for name in wanted.requirements:
         (tmp_path / f"site/{name}-1.0.dist-info").mkdir(parents=True)
+        (tmp_path / f"site/{name}-1.0.dist-info/METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\n")
     about = {name: tmp_path / f"site/{name}-1.0.dist-info/RECORD" for name in wanted.requirements}
     about["thing"].write_text(record)
     about["words"].write_text("".join(f"{letter * 101}/__init__.py,,\n" for letter in "ab"))
     about["hole"].touch()
-    os.truncate(about["hole"], 4 << 30)
+    os.truncate(about["hole"], 1 << 40)
     about["link"].symlink_to(tmp_path / "host")
     (tmp_path / "host").write_text("host/__init__.py,,\n")
     about["folder"].mkdir()

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 from pysbx import SandboxOptionError, dependencies, places, run_code
 from pysbx.command import main
 from pysbx.interpreter import Interpreter, host_interpreter
-from pysbx.requirements import normalise, normalise_all, of_script
+from pysbx.requirements import Script, normalise, normalise_all, of_script
 from tests.packages import make_project, make_wheel
 
 SCRIPT = """# /// script
@@ -156,6 +158,60 @@ def test_a_script_cannot_name_files_of_the_host(wheels: Path, tmp_path: Path) ->
 def test_malformed_metadata(block: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         of_script(f"# /// script\n{block}# ///\n")
+
+
+# Metadata that take long, or more levels than Python has.
+HOSTILE = {
+    "arrays": "a = " + "[" * 60_000,
+    "tables": "a = " + "{a=" * 20_000,
+    "a key": ".".join("a" * 30_000) + " = 1",
+    "levels of a version": "requires-python." + ".".join("a" * 4000) + " = 1",
+    "digits of a version": f"requires-python = '>={'1' * 8000}'",
+    "brackets of a marker": f"dependencies = ['x ; {'(' * 8000}']",
+    "a requirement": f"dependencies = [\n'x[{'a,' * 4000}\\\n{'a,' * 4000}\\\n{'a,' * 4000}]'\n]",
+    "lines": "a = 1\n" * 20_000,
+}
+
+
+@pytest.mark.parametrize("block", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_metadata_are_an_error_at_once(
+    block: str, wheels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = "".join(f"# {line}\n" for line in block.split("\n"))
+    (tmp_path / "script.py").write_text(f"# /// script\n{lines}# ///\n")
+    began = time.process_time()
+    assert main(["run", "script.py"]) == 2
+    assert time.process_time() - began < 5
+    assert capsys.readouterr().err.startswith("pysbx: ")
+
+
+def test_a_text_of_beginnings_takes_no_longer_than_another() -> None:
+    """The time of the specification's regular expression grows with the square of their number."""
+    began = time.process_time()
+    assert of_script("# /// script\n" * 200_000) == of_script("# /// script\n#\n\n" * 100_000) == Script()
+    assert time.process_time() - began < 5
+
+
+def test_a_block_goes_on_to_the_last_end_in_a_comment() -> None:
+    """See https://packaging.python.org/en/latest/specifications/inline-script-metadata/."""
+    ends = "# /// script\n# dependencies = ['x']\n# # ///\n# ///\n#\n# ///\n"
+    with pytest.raises(ValueError, match="Invalid"):
+        of_script(ends)
+    assert of_script(ends.replace("# ///\n#\n", "#\n#\n")).dependencies == ("x",)
+    assert of_script("# /// script\n# ///\n").dependencies == ()
+    with pytest.raises(ValueError, match="more than one block"):
+        of_script("# /// script\n#\n# ///\n\n# /// script\n#\n# ///\n")
+
+
+def test_files_that_name_each_other_again_and_again_are_read_once(wheels: Path, tmp_path: Path) -> None:
+    for number in range(10):
+        (tmp_path / f"{number}.txt").write_text(f"-r {number + 1}.txt\n" * 100)
+    (tmp_path / "10.txt").write_text("thing\n")
+    assert normalise_all(["-r 0.txt"]) == ("thing",)
+    (tmp_path / "large.txt").touch()
+    os.truncate(tmp_path / "large.txt", 1 << 40)
+    with pytest.raises(SandboxOptionError, match=r"'large\.txt': more than"):
+        normalise_all(["-r large.txt"])
 
 
 def test_a_program_without_metadata() -> None:

@@ -222,6 +222,10 @@ def test_the_python_of_a_virtualenv_is_not_run_on_the_host(tmp_path: Path) -> No
         ("home = relative\nversion = 3.11.2\n", "not an absolute path"),
         ("home = /nonexistent/bin\nversion = 3.11.2\n", "no standard library of python3.11"),
         ("home = {home}\nversion = 3\n", "has a version"),
+        ("home = {home}\nversion = " + "1" * 5000 + ".1\n", "has a version"),
+        ("home = /a\0b\nversion = 3.11.2\n", "home is not a path"),
+        ("home = /" + "a/" * 5000 + "\nversion = 3.11.2\n", "home is not a path"),
+        ("home = {home}\n" * 10_000, "pyvenv.cfg: more than 65536 bytes"),
     ],
 )
 def test_settings_of_a_virtualenv_that_say_nothing(tmp_path: Path, text: str, said: str) -> None:
@@ -230,6 +234,18 @@ def test_settings_of_a_virtualenv_that_say_nothing(tmp_path: Path, text: str, sa
     (tmp_path / "pyvenv.cfg").write_text(text.format(home=f"{sys.base_prefix}/bin"))
     with pytest.raises(SandboxStartupError, match=said):
         run_code("1", virtualenv=str(tmp_path))
+
+
+def test_settings_of_a_virtualenv_that_are_no_text(tmp_path: Path) -> None:
+    """They have a hole of a terabyte, or never end."""
+    (tmp_path / "pyvenv.cfg").touch()
+    os.truncate(tmp_path / "pyvenv.cfg", 1 << 40)
+    with pytest.raises(SandboxStartupError, match=r"pyvenv\.cfg: more than 65536 bytes"):
+        run_code("1", virtualenv=str(tmp_path))
+    for other in (Path.unlink, os.mkfifo):
+        other(tmp_path / "pyvenv.cfg")
+        with pytest.raises(SandboxStartupError, match=r"neither pyvenv\.cfg nor"):
+            run_code("1", virtualenv=str(tmp_path))
 
 
 def test_a_virtualenv_shows_no_file_of_the_host_as_its_python(tmp_path: Path) -> None:

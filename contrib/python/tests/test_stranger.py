@@ -52,7 +52,7 @@ def commands(path: Path) -> Iterator[tuple[str, list[object]]]:
             assert "executable" not in [name.name for name in node.names], f"{path}: write sys.executable"
         if not (isinstance(node, ast.Attribute) and node.attr == "executable"):
             continue
-        above, function = inside[node], node
+        above, function = inside[node], inside[node]
         while not isinstance(function, ast.FunctionDef | ast.Module):
             function = inside[function]
         words = above.elts if isinstance(above, ast.List | ast.Tuple) and above.elts[0] is node else []
@@ -61,7 +61,7 @@ def commands(path: Path) -> Iterator[tuple[str, list[object]]]:
 
 def test_each_command_line_of_python_is_isolated() -> None:
     """inside/ is not of this program: it runs in the sandbox, among modules that are the code's own."""
-    found = {}
+    found: dict[tuple[str, str], list[object]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if not name.startswith("inside/"):

@@ -200,8 +200,12 @@ def _modules_of(place: trees.Place, names: Collection[str]) -> set[str]:
             origin = trees.read(trees.Place("", directory, "direct_url.json"), MAX_ORIGIN)
             if f"file://{installers.COPIES}/".encode() not in origin:
                 return set()
-        record = trees.read(trees.Place("", directory, "RECORD"), MAX_RECORD).decode(errors="replace")
-    found = filter(str.isidentifier, PACKAGE.findall(record))
+        return packages_of(trees.read(trees.Place("", directory, "RECORD"), MAX_RECORD))
+
+
+def packages_of(record: bytes) -> set[str]:
+    """Return the names of packages in a file RECORD, which may have any content."""
+    found = filter(str.isidentifier, PACKAGE.findall(record.decode(errors="replace")))
     return {WORKING_MODULES.get(name, name) for name in found}
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from pysbx import trees
 from pysbx.errors import SandboxStartupError
 from pysbx.words import current
 
@@ -56,6 +57,8 @@ AUTHORITY = "/.authorities.pem"
 PYTHONS = ("/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3")
 # Directories that the sandbox has of its own, and does not take from a root file system.
 OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "work", "output", ".pysbx"})
+# Bytes of a file pyvenv.cfg, which has a few lines, and of a path.
+MAX_SETTINGS, PATH_MAX = 1 << 16, 4096
 # Where the standard library is below a prefix: lib64 on Fedora (sys.platlibdir).
 LIBRARIES = ("lib", "lib64")
 
@@ -250,11 +253,16 @@ def virtualenv_interpreter(directory: str) -> Interpreter:
 def _settings(root: Path) -> dict[str, str]:
     """Return what pyvenv.cfg says, by names in lower case; see site.py and PEP 405."""
     try:
-        lines = (root / "pyvenv.cfg").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        text = trees.read_path(root / "pyvenv.cfg", MAX_SETTINGS).decode(errors="surrogateescape")
     except OSError as error:
         raise SandboxStartupError(f"virtualenv '{root}': pyvenv.cfg: {error.strerror}") from error
+    lines = text.splitlines()
     pairs = (line.partition("=") for line in lines if "=" in line)
-    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+    found = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    home = os.fsencode(found.get("home", ""))
+    if b"\0" in home or len(home) >= PATH_MAX:
+        raise SandboxStartupError(f"virtualenv '{root}': pyvenv.cfg: home is not a path")
+    return found
 
 
 def _version(root: Path, settings: dict[str, str]) -> tuple[int, int]:
@@ -264,7 +272,7 @@ def _version(root: Path, settings: dict[str, str]) -> tuple[int, int]:
     """
     program = os.path.basename(os.path.realpath(root / "bin" / "python")).removeprefix("python")
     for text in (settings.get("version_info", ""), settings.get("version", ""), program):
-        if found := re.match(r"(\d+)\.(\d+)(\.|$)", text):
+        if found := re.match(r"(\d{1,3})\.(\d{1,3})(\.|$)", text):
             return int(found[1]), int(found[2])
     raise SandboxStartupError(
         f"virtualenv '{root}': neither pyvenv.cfg nor the file that bin/python leads to has a version in it"

@@ -140,7 +140,7 @@ def read_connection(path: str) -> Json:
     try:
         found = json.loads(Path(path).read_bytes())
         ports = [found[name] for name in CHANNELS]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"connection file '{path}': {error!r:.200}") from error
     known = found.get("transport", "tcp") in ("tcp", "ipc") and isinstance(found.get("ip"), str)
     if not known or not all(isinstance(port, int) and 0 < port < 1 << 16 for port in ports):

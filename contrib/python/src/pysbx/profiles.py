@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pysbx import trees
 from pysbx.declaration import json_object
 from pysbx.errors import SandboxOptionError
 
@@ -26,6 +27,8 @@ LISTS = {"imports": "allowed", "calls": "blocked", "attributes": "blocked", "pat
 REPORTED = ("all", "first")
 PATTERNS = ("secret", "sql", "weak-hash", "deserialization", "path-traversal")
 SHIPPED = Path(__file__).with_name("profiles")
+# Of a file, which may be a stranger's.
+MAX_BYTES = 1 << 20
 KEYS = frozenset(
     {
         *("description", "dependencies", "extends", "isolated", "landlock", "limits", "preload", "seccomp"),
@@ -102,6 +105,8 @@ def _yaml_object(text: str, allowed: str) -> Json:
     Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false"), list("tf"))
     try:
         found = yaml.load(text, Loader)
+    except RecursionError:
+        raise ValueError(f"YAML of too many levels; {allowed} is expected") from None
     except yaml.YAMLError as error:
         raise ValueError(f"not YAML: {' '.join(str(error).split())}; {allowed} is expected") from None
     # Dates and other values that JSON does not have are no part of a profile.
@@ -136,7 +141,7 @@ def _read(option: str, name: str, base: Path | None = None) -> tuple[Json, Path 
         raise _wrong(option, name, f"not one of {', '.join(there)}, nor a path that ends in {', '.join(SUFFIXES)}")
     try:
         read = _yaml_object if path.name.endswith(YAML) else json_object
-        return read(path.read_text(encoding="utf-8"), ALLOWED[option]), folder
+        return read(trees.read_path(path, MAX_BYTES).decode("utf-8"), ALLOWED[option]), folder
     except OSError as error:
         raise _wrong(option, str(path), error.strerror or str(error)) from error
     except ValueError as error:  # also of a name that no file can have, and of bytes that are not UTF-8

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from pysbx.declaration import listed, wrong
@@ -33,8 +33,12 @@ FILE = re.compile(r"(?:-r|--requirement)[\s=]*(?P<path>\S.*)")
 EDITABLE = re.compile(r"(?:-e|--editable)[\s=]*(?P<project>\S.*)")
 COMMENT = re.compile(r"(?:^|\s)#.*$")
 MAX_DEPTH = 10
-# The regular expression of the specification of inline script metadata.
-BLOCK = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+# Characters of a file, of a requirement, and of the metadata of a script and a line of it. A key of many parts, which
+# is one line, takes time that grows with its square.
+MAX_FILE, MAX_REQUIREMENT, MAX_BLOCK, MAX_LINE = 1 << 22, 1 << 14, 1 << 16, 1 << 13
+MAX_PYTHON = 1000
+# The first line of a block of inline script metadata, and the last.
+BEGIN, END = re.compile("# /// (?P<type>[a-zA-Z0-9-]+)"), "# ///"
 
 
 @dataclass(frozen=True)
@@ -112,13 +116,15 @@ def normalise(requirement: object) -> str:
     if not isinstance(requirement, str):
         raise wrong(NAME, f"{requirement!r} is not a requirement {EXAMPLES}")
     text = requirement.strip()
+    if len(text) > MAX_REQUIREMENT:
+        raise wrong(NAME, f"{text:.80}...: longer than {MAX_REQUIREMENT} characters")
     if text in (".", "..") or text.startswith(BEGINNINGS):
         return _project(text)
     hashes = HASHES.search(text)
     try:
         found = Requirement(text[: hashes.start()] if hashes else text)
-    except InvalidRequirement as error:
-        raise wrong(NAME, f"{requirement!r} is not a requirement {EXAMPLES}") from error
+    except (ValueError, RecursionError) as error:  # of a version too long, of a marker with brackets within each other
+        raise wrong(NAME, f"{requirement!r:.200} is not a requirement {EXAMPLES}") from error
     if found.url:
         parts = urlsplit(found.url)
         if parts.scheme == "file" and not parts.netloc:
@@ -139,10 +145,14 @@ def name_of(requirement: str) -> str:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a requirements file with their numbers, without comments, and joined where one continues."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:  # which may be a pipe
+            content = file.read(MAX_FILE + 1)
+        text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise wrong(NAME, f"'{path}': {reason}") from error
+    if len(content) > MAX_FILE:
+        raise wrong(NAME, f"'{path}': more than {MAX_FILE} bytes")
     pending, first = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         first = first if pending else number
@@ -156,7 +166,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         yield first, pending.strip()
 
 
-def read_file(path: Path, depth: int = 0) -> Iterator[str]:
+def read_file(path: Path, depth: int = 0, done: set[str] | None = None) -> Iterator[str]:
     """Yield the requirements of a file in normal form. As with pip, its relative paths begin in the current directory.
 
     Raises:
@@ -164,9 +174,13 @@ def read_file(path: Path, depth: int = 0) -> Iterator[str]:
     """
     if depth > MAX_DEPTH:
         raise wrong(NAME, f"'{path}': more than {MAX_DEPTH} files that name each other")
+    # Files that name each other again and again are read once.
+    done = set() if done is None else done
+    if (real := os.path.realpath(path)) in done:
+        return
     for number, line in _lines(path):
         if other := FILE.fullmatch(line):
-            yield from read_file(path.parent / other["path"], depth + 1)
+            yield from read_file(path.parent / other["path"], depth + 1, done)
             continue
         editable = EDITABLE.fullmatch(line)
         if line.startswith("-") and not editable:
@@ -176,6 +190,7 @@ def read_file(path: Path, depth: int = 0) -> Iterator[str]:
             yield normalise(editable["project"] if editable else line)
         except SandboxOptionError as error:
             raise wrong(NAME, f"'{path}', line {number}: {str(error).partition(': ')[2]}") from error
+    done.add(real)
 
 
 def normalise_all(requirements: object) -> tuple[str, ...]:
@@ -195,36 +210,72 @@ def read_toml(text: str) -> dict[str, Any]:
     """Return the content of a TOML document.
 
     Raises:
-        ValueError: it is malformed.
+        ValueError: it is malformed, or has too many levels.
     """
     if sys.version_info >= (3, 11):
         import tomllib  # noqa: PLC0415 (rarely needed)
     else:
         import tomli as tomllib  # noqa: PLC0415
-    return tomllib.loads(text)
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("TOML of too many levels") from None
+
+
+def _blocks(source: str) -> Iterator[list[str]]:
+    """Yield the lines of each block "script" of inline script metadata, without those around them.
+
+    As with the regular expression of the specification, a block goes on to the last line END of the comment, and lines
+    that no END follows are none. But the time grows with the text only.
+    """
+    lines = source.split("\n")
+    number = 0
+    while number < len(lines):
+        first, begin = number, BEGIN.fullmatch(lines[number])
+        number += 1
+        if begin is None:
+            continue
+        last = 0
+        while number < len(lines) and (lines[number] == "#" or lines[number].startswith("# ")):
+            last = number if lines[number] == END else last
+            number += 1
+        if last > first + 1:
+            number = last + 1
+            if begin["type"] == "script":
+                yield lines[first + 1 : last]
 
 
 def of_script(source: str) -> Script:
     """Return the metadata in the comments of a script.
 
     Raises:
-        ValueError: the metadata are malformed.
+        ValueError: the metadata are malformed, or larger than bounds.
     """
-    blocks = [found for found in BLOCK.finditer(source) if found["type"] == "script"]
+    blocks = list(_blocks(source))
     if not blocks:
         return Script()
     if len(blocks) > 1:
         raise ValueError("the script has more than one block '# /// script'")
-    lines = blocks[0]["content"].splitlines(keepends=True)
-    content = read_toml("".join(line[2:] if line.startswith("# ") else line[1:] for line in lines))
+    text = "\n".join(line[2:] for line in blocks[0]) + "\n"
+    if len(text) > MAX_BLOCK or max(map(len, blocks[0])) > MAX_LINE:
+        raise ValueError(f"the block '# /// script' has more than {MAX_BLOCK} characters, or {MAX_LINE} in a line")
+    try:
+        return _of_block(text)
+    except RecursionError:
+        raise ValueError("the block '# /// script' has too many levels") from None
+
+
+def _of_block(text: str) -> Script:
+    """Return the metadata in a block; see of_script."""
+    content = read_toml(text)
     python = content.get("requires-python", "")
     try:
-        SpecifierSet(python)
-    except (InvalidSpecifier, TypeError, AttributeError) as error:
-        raise ValueError(f"requires-python of the script: {python!r} is not such as '>=3.11'") from error
+        SpecifierSet(python if len(python) <= MAX_PYTHON else "longer")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"requires-python of the script: {python!r:.200} is not such as '>=3.11'") from error
     wanted = content.get("dependencies", [])
     if not isinstance(wanted, list):
-        raise ValueError(f"dependencies of the script: {wanted!r} is not a list")
+        raise ValueError(f"dependencies of the script: {wanted!r:.200} is not a list")
     requirements = {normalise(item) for item in wanted}
     # The script may be a stranger's, and an installed project could be read in the sandbox.
     if projects := [item for item in requirements if is_project(item)]:

@@ -126,14 +126,27 @@ def read(place: Place, limit: int) -> bytes:
     Raises:
         OSError: it is no regular file, has more bytes than the limit (EFBIG), or cannot be read.
     """
-    with open(os.open(place.name, FILE, dir_fd=place.directory), "rb") as file:
-        about = os.fstat(file.fileno())
+    return _content(os.open(place.name, FILE, dir_fd=place.directory), place.path, limit)
+
+
+def read_path(path: str | os.PathLike[str], limit: int) -> bytes:
+    """Return the content of a regular file whose path is the caller's own, and whose content may be a stranger's.
+
+    Raises:
+        OSError: see read().
+    """
+    return _content(os.open(path, FILE & ~os.O_NOFOLLOW), str(path), limit)
+
+
+def _content(descriptor: int, called: str, limit: int) -> bytes:
+    with open(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", place.path)
+            raise OSError(errno.EINVAL, "not a regular file", called)
         # It may be growing.
         content = b"" if about.st_size > limit else file.read(limit + 1)
     if max(about.st_size, len(content)) > limit:
-        raise OSError(errno.EFBIG, f"more than {limit} bytes", place.path)
+        raise OSError(errno.EFBIG, f"more than {limit} bytes", called)
     return content
 
 

@@ -23,10 +23,12 @@ from wsproto.events import BytesMessage, CloseConnection, Pong
 from pysbx import frame, hints, tables
 from pysbx.call import open_answer
 from pysbx.decode import decode
+from pysbx.dependencies import packages_of
 from pysbx.destination import RefusedError, handshake, server_name
 from pysbx.errors import SandboxError, SerializationError
 from pysbx.options import make_options
 from pysbx.request import END, Request
+from pysbx.requirements import normalise, of_script
 from pysbx.service.access import Access
 from pysbx.service.door import Door, Guest
 from pysbx.service.gate import Gate
@@ -350,6 +352,21 @@ def explain_target(data: bytes) -> None:
         raise AssertionError(f"an empty report: {found}")
 
 
+def script_target(data: bytes) -> None:
+    """Read the metadata of a script: they are malformed, or requirements in normal form."""
+    with contextlib.suppress(ValueError):
+        found = of_script(data.decode(errors="replace"))
+        assert [normalise(item) for item in found.dependencies] == list(found.dependencies)
+        found.check_python((3, 11))
+
+
+def metadata_target(data: bytes) -> None:
+    """Read the list of files that a package has left: each name of a package can be imported."""
+    for name in packages_of(data):
+        assert all(part.isidentifier() for part in name.split("."))
+        assert len(name) <= 100
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "decode": decode_target,
     "frame": frame_target,
@@ -359,6 +376,8 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "service": service_target,
     "frames": frames_target,
     "explain": explain_target,
+    "script": script_target,
+    "metadata": metadata_target,
 }
 # Seconds of CPU time that one input may take; a second is what decode itself allows for sets (decode.HASHING_SEC).
 SECONDS = dict.fromkeys(TARGETS, 1.0) | {"decode": 3.0}

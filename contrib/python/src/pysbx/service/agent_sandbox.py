@@ -23,6 +23,7 @@ from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
 from pysbx.errors import SandboxError
+from pysbx.exchange import text
 from pysbx.execution import checked_files
 from pysbx.service.api import NO_CONTENT
 from pysbx.service.description import CONTENT, CONTENT_BODY
@@ -254,12 +255,12 @@ class Callers:
         done = await self._sessions.shell(session, command)
         try:
             answer = json.loads(done.stdout)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = {"failure": "failed", "why": done.stderr or done.stdout}
         if not isinstance(answer, dict) or "failure" in answer:
             said = answer if isinstance(answer, dict) else {}
-            why = clean(str(said.get("why", "")))
-            raise failure(str(said.get("failure")), f"{clean(path)}{': ' if why else ''}{why}")
+            why = clean(text(said, "why"))
+            raise failure(text(said, "failure"), f"{clean(path)}{': ' if why else ''}{why}")
         return answer
 
     async def look(self, path: str) -> Found:
