@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +104,50 @@ def test_without_a_directory_for_bundles_the_error_names_the_remedy() -> None:
         pytest.skip("root's bundles are below /run")
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert "mount a file system at /tmp, or set XDG_RUNTIME_DIR" in done.stdout
+
+
+# A directory below /tmp has a known name, so another user may have taken it, or the user has opened it.
+TAKEN = {"writable": "mkdir -m 777", "readable": "mkdir -m 755", "a link": "ln -s .", "a file": "touch"}
+if os.geteuid() == 0:
+    TAKEN["another user's"] = "install -d -m 700 -o 4712"
+
+
+@pytest.mark.parametrize("take", TAKEN.values(), ids=TAKEN)
+def test_a_directory_that_is_taken_stops_no_user(take: str) -> None:
+    user = os.geteuid() or 4711
+    become: dict[str, Any] = {"user": user, "group": user, "extra_groups": []} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        top = Path(name)
+        top.chmod(0o1777)
+        subprocess.run([*take.split(), top / f"pysbx-{user}"], check=True)
+        (top / f"pysbx-{user}-other").symlink_to(f"pysbx-{user}")
+        command = [sys.executable, "-c", "from pysbx.places import run_directory; print(run_directory())"]
+        environment = {"TMPDIR": name, "PATH": os.environ["PATH"]}
+        said = [subprocess.check_output(command, env=environment, text=True, **become) for _ in range(2)]
+        # It has another name, which the next program finds.
+        assert said[0] == said[1]
+        made = Path(said[0][:-1])
+        assert re.fullmatch(rf"{name}/pysbx-{user}-\w{{8}}", str(made))
+        assert (made.stat().st_uid, made.stat().st_mode & 0o7777) == (user, 0o700)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_the_documented_lines_find_no_socket_of_another_user() -> None:
+    page = Path(__file__).parents[2] / "docs/pages/how-to/service.md"
+    lines = re.findall(r"^socket=none\n.*?^done\n", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    user = 1_000_000 + os.getpid()
+    top = Path(f"/tmp/pysbx-{user}")
+    command = ["bash", "-euc", f"{lines[0]}echo $socket"]
+    options: dict[str, Any] = {"env": {"PATH": os.environ["PATH"]}, "user": user, "text": True}
+    top.mkdir(mode=0o755)
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(f"{top}/http.sock")
+        assert subprocess.check_output(command, **options) == "none\n"
+        os.chown(top, user, user)
+        assert subprocess.check_output(command, **options) == f"{top}/http.sock\n"
+    finally:
+        shutil.rmtree(top)
 
 
 def test_bundles_belong_to_the_caller_alone() -> None:

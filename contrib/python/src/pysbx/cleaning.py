@@ -49,7 +49,7 @@ class Item:
 
 
 def _size(top: Path) -> int:
-    """Return the bytes of a directory's files. What is deeper than a walk goes does not count."""
+    """Return the bytes of a directory's files. Files deeper than a walk goes do not count."""
     total = 0
     with contextlib.suppress(trees.TooMany, OSError), trees.opened_top(top) as place:
         for size in trees.sizes(place, lambda *_: None, MAX_COUNTED):

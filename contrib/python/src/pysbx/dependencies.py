@@ -179,7 +179,7 @@ def modules(site: Path, wanted: Wanted) -> tuple[str, ...]:
     with trees.opened_top(site) as top, os.scandir(top.directory) as entries:
         for entry in islice(entries, trees.MAX_ENTRIES):
             if entry.name.endswith(METADATA):
-                # What cannot be read is not imported beforehand.
+                # A module of a distribution that cannot be read is not preloaded.
                 with contextlib.suppress(OSError):
                     found |= _modules_of(trees.Place(entry.name, top.directory, entry.name), names)
     return tuple(sorted(found)[:MAX_MODULES])

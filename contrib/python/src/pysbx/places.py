@@ -5,6 +5,7 @@ Both belong to the caller alone: the bundles in them decide what a sandbox may d
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import stat
@@ -60,6 +61,36 @@ def private_directory(path: Path) -> Path:
     return path
 
 
+def _is_private(path: Path) -> bool:
+    """Tell whether a path is a directory of the caller, and of no other user's making or reach."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+def _own_below(top: Path) -> Path:
+    """Return the path of the caller's directory below one that all users may write to.
+
+    Another user can take its name first. Then the caller has one with another name, which later programs find because
+    it belongs to the caller.
+    """
+    path = top / f"pysbx-{os.geteuid()}"
+    with contextlib.suppress(OSError):
+        path.mkdir(mode=0o700)
+    others = (other for other in sorted(top.glob(f"{path.name}-*")) if _is_private(other))
+    found = path if _is_private(path) else next(others, None)
+    if found is not None:
+        return found
+    import tempfile  # noqa: PLC0415 (rarely needed)
+
+    try:
+        return Path(tempfile.mkdtemp(prefix=f"{path.name}-", dir=top))
+    except OSError as error:
+        raise SandboxStartupError(f"directory '{path}': {error.strerror}: set XDG_RUNTIME_DIR") from error
+
+
 @cache
 def run_directory() -> Path:
     """Return the directory of bundles and of the state of containers, which a restart of the machine removes."""
@@ -76,7 +107,7 @@ def run_directory() -> Path:
         raise SandboxStartupError(
             "no directory is writable for the bundles of sandboxes: mount a file system at /tmp, or set XDG_RUNTIME_DIR"
         ) from error
-    return private_directory(Path(top) / f"pysbx-{os.geteuid()}")
+    return private_directory(_own_below(Path(top)))
 
 
 @cache
