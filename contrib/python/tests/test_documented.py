@@ -59,3 +59,21 @@ def test_each_argument_of_run_code_is_documented() -> None:
     assert {"module", "name", "argv"} <= documented
     assert arguments == documented
     assert not arguments & OPTIONS.keys()
+
+
+# A command that installs or runs a package by name, up to the end of its line or of the code.
+BY_NAME = re.compile(r"\b(?:pip3? install|pip download|pipx \w+|uvx|uv (?:add|pip|tool) \w+)[^\n`]*\bpysbx\b[^\n`]*")
+
+
+def test_no_command_takes_the_package_from_an_index() -> None:
+    """None has it, and each could get a stranger's of that name. Pages and hints name the wheel."""
+    top = Path(__file__).parents[3]
+    pages = [*(top / "contrib").rglob("*.md"), *(top / "contrib/man").iterdir(), *top.glob("*.md")]
+    texts = {path: path.read_text(encoding="utf-8") for path in pages if path.name != "CHANGELOG.md"}
+    named = [(path.name, found[0]) for path, text in texts.items() for found in BY_NAME.finditer(text)]
+    assert [name for name, _ in named].count("install.md") >= 3
+    # As --no-index does, a path names the package that is meant.
+    safe = (".whl", "${wheel}", "--no-index", "./contrib/python")
+    assert [(name, command) for name, command in named if not any(mark in command for mark in safe)] == []
+    sources = (path.read_text(encoding="utf-8") for path in Path(pysbx.__file__).parent.rglob("*.py"))
+    assert [found[0] for source in sources for found in BY_NAME.finditer(source)] == []

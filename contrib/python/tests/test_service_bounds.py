@@ -180,7 +180,7 @@ def test_what_an_extra_brings_is_named() -> None:
     done = subprocess.run([PROGRAM[0], "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        "pysbx: the package 'fastapi' is missing: pip install 'pysbx[service]'\n",
+        "pysbx: the package 'fastapi' is missing: install the wheel of pysbx with the extra 'service'\n",
     )
 
 

@@ -146,7 +146,9 @@ def test_without_the_extras_it_is_told() -> None:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", program]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    assert "the package 'yaml' is missing: pip install 'pysbx[yaml]', or write JSON" in done.stdout, done.stderr
+    assert (
+        "the package 'yaml' is missing: install the wheel of pysbx with the extra 'yaml', or write JSON" in done.stdout
+    ), done.stderr
 
 
 def test_the_names_are_documented(service: Server) -> None:

@@ -472,9 +472,21 @@ def test_a_polars_table_of_objects_is_named() -> None:
 @pytest.mark.parametrize(
     ("missing", "made", "wanted"),
     [
-        ("pandas", "import pandas; value = pandas.DataFrame({'a': [1]})", "pysbx[arrow]"),
-        ("pyarrow", "import pyarrow; value = pyarrow.table({'a': [1]})", "pysbx[arrow]"),
-        ("polars", "import polars; value = polars.DataFrame({'a': [1]})", "polars"),
+        (
+            "pandas",
+            "import pandas; value = pandas.DataFrame({'a': [1]})",
+            "install the wheel of pysbx with the extra 'arrow'",
+        ),
+        (
+            "pyarrow",
+            "import pyarrow; value = pyarrow.table({'a': [1]})",
+            "install the wheel of pysbx with the extra 'arrow'",
+        ),
+        (
+            "polars",
+            "import polars; value = polars.DataFrame({'a': [1]})",
+            "install it beside pysbx: pip install polars",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_read_here_names_what_to_install(
@@ -488,6 +500,6 @@ def test_a_table_that_cannot_be_read_here_names_what_to_install(
         return names["value"]
 
     monkeypatch.setitem(sys.modules, missing, None)
-    advice = rf"and {missing} is not installed here: install it beside pysbx: pip install '{re.escape(wanted)}'$"
+    advice = rf"and {missing} is not installed here: {re.escape(wanted)}$"
     with pytest.raises(SerializationError, match=advice):
         sandbox(virtualenv=virtualenv, memory_mb=1024)(table)(made)

@@ -163,3 +163,11 @@ class PolicyViolationError(SandboxError):
     def __init__(self, violations: tuple[Violation, ...]) -> None:
         self.violations = violations
         super().__init__("; ".join(map(str, violations)))
+
+
+def with_extra(name: str) -> str:
+    """Return the advice to install what an extra of the package brings.
+
+    No index has the package: a command such as `pip install` with its name would install a stranger's.
+    """
+    return f"install the wheel of pysbx with the extra '{name}'"

@@ -15,7 +15,7 @@ from typing import Any
 
 from pysbx import trees
 from pysbx.declaration import json_object
-from pysbx.errors import SandboxOptionError
+from pysbx.errors import SandboxOptionError, with_extra
 
 Json = dict[str, Any]
 
@@ -93,7 +93,7 @@ def _yaml_object(text: str, allowed: str) -> Json:
     try:
         import yaml  # noqa: PLC0415 (what an extra of the package brings)
     except ModuleNotFoundError:
-        raise ValueError("the package 'yaml' is missing: pip install 'pysbx[yaml]', or write JSON") from None
+        raise ValueError(f"the package 'yaml' is missing: {with_extra('yaml')}, or write JSON") from None
 
     class Loader(yaml.SafeLoader):
         """Reads `off` as a word, as YAML 1.2 does."""

@@ -11,7 +11,7 @@ import importlib
 import struct
 from typing import Any
 
-from pysbx.errors import SerializationError
+from pysbx.errors import SerializationError, with_extra
 from pysbx.inside import frames
 
 # Message.fbs: the kinds of messages, and the numbers of the fields that are looked at.
@@ -44,8 +44,7 @@ def library(name: str, what: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        wanted = "pysbx[arrow]" if name in EXTRA else name
-        advice = f"install it beside pysbx: pip install '{wanted}'"
+        advice = with_extra("arrow") if name in EXTRA else f"install it beside pysbx: pip install {name}"
         raise SerializationError(f"the answer holds {what}, and {name} is not installed here: {advice}", what) from None
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from pysbx.command import options
-from pysbx.errors import LimitsNotEnforceableError
+from pysbx.errors import LimitsNotEnforceableError, with_extra
 from pysbx.options import make_options
 
 if TYPE_CHECKING:
@@ -160,4 +160,4 @@ def serve(arguments: argparse.Namespace) -> int:
         if (error.name or "").partition(".")[0] not in FOREIGN:
             raise
         extra = EXTRAS[arguments.command]
-        raise ValueError(f"the package '{error.name}' is missing: pip install 'pysbx[{extra}]'") from error
+        raise ValueError(f"the package '{error.name}' is missing: {with_extra(extra)}") from error

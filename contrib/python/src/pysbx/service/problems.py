@@ -19,6 +19,7 @@ from pysbx.errors import (
     SandboxOptionError,
     SandboxStartupError,
     SerializationError,
+    with_extra,
 )
 from pysbx.keywords import OPTIONS
 
@@ -64,7 +65,7 @@ JSON = Kind("json", 400, "the body is not a JSON object", "send one, with the he
 NO_SESSION = Kind("no-session", 404, "there is no such session", "start one, and use the identifier that comes back")
 ENDED = Kind("session-ended", 410, "the session has ended", "start another; its files and names are gone")
 NO_FILE = Kind("no-file", 404, "there is no such file, or it cannot be read", "list the session's files")
-NO_METRICS = Kind("no-metrics", 404, "there are no metrics", "pip install 'pysbx[metrics]' on the server's machine")
+NO_METRICS = Kind("no-metrics", 404, "there are no metrics", f"on the server's machine, {with_extra('metrics')}")
 REFUSED = Kind("refused", 422, "the sandbox cannot do that", "change what the detail names")
 INSTALL = Kind("packages", 502, "packages cannot be installed", "ask for others, or tell the server's administrator")
 NO_SANDBOX = Kind("no-sandbox", 500, "no sandbox can be made", "run `pysbx doctor` on the server's machine")
