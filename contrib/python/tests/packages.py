@@ -1,10 +1,11 @@
-"""Packages for tests: wheels, and projects whose build needs nothing else."""
+"""Packages for tests: wheels, projects whose build needs nothing else, and what hostile ones leave."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import io
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -76,3 +77,14 @@ def make_source(folder: Path, name: str, hostile: str) -> Path:
             member.size, member.mtime = len(text.encode()), 1 << 30
             archive.addfile(member, io.BytesIO(text.encode()))
     return path
+
+
+def make_deep(top: Path, depth: int) -> None:
+    """Make directories within each other, as deep as no path is long."""
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("directory", dir_fd=here)
+        above, here = here, os.open("directory", os.O_RDONLY, dir_fd=here)
+        os.close(above)
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)

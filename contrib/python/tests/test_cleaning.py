@@ -17,7 +17,7 @@ from pysbx import Sandbox, cleaning, dependencies, install_progress, places, run
 from pysbx.command import main
 from pysbx.options import make_options, prepare
 from pysbx.runtime import build_snapshot, call, try_to_create
-from tests.packages import make_wheel
+from tests.packages import make_deep, make_wheel
 
 MONTH = 40 * 86400
 
@@ -86,6 +86,7 @@ def test_images(wheels: Path) -> None:
     (folder / "file").write_bytes(bytes(1000))
     (item,) = cleaning.items(["images"])
     assert (item.name, item.size) == (image, 1000)
+    make_deep(folder, 3000)  # deeper than a path or a stack can be
     os.utime(folder, (1, 1))
     assert [item.name for item in cleaning.clean(["images"])] == [image]
     assert not folder.exists()

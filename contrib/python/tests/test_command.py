@@ -143,6 +143,17 @@ def test_a_script_that_cannot_be_read_is_named(tmp_path: Path, script: bytes, sa
     assert "Traceback" not in done.stderr
 
 
+def test_a_file_without_end_is_read_up_to_a_bound(tmp_path: Path) -> None:
+    """A stranger's file may have a hole of a terabyte, or be a device."""
+    hole = tmp_path / "hole.py"
+    hole.touch()
+    os.truncate(hole, 1 << 40)
+    for arguments in ([hole], ["--file", hole, "-c", "1"], ["--stdin", "/dev/zero", "-c", "1"]):
+        done = pysbx("run", *map(str, arguments))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "more than 268435456 bytes: mount its directory instead" in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

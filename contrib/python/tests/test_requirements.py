@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from pysbx import SandboxOptionError, dependencies, places, run_code
+from pysbx import DependencyInstallError, SandboxOptionError, dependencies, places, run_code, trees
 from pysbx.command import main
 from pysbx.interpreter import Interpreter, host_interpreter
 from pysbx.requirements import Script, normalise, normalise_all, of_script
-from tests.packages import make_project, make_wheel
+from tests.packages import make_deep, make_project, make_wheel
 
 SCRIPT = """# /// script
 # requires-python = "{python}"
@@ -62,6 +62,13 @@ def test_a_project_that_has_changed_is_installed_again(wheels: Path, tmp_path: P
     assert len(dependencies.installed()) == 1
     site = dependencies.ensure(wanted, dependencies_interpreter())
     assert (site / "mine.py").read_text() == "value = 'changed'\n"
+
+
+def test_a_project_with_deep_directories_is_refused(wheels: Path, tmp_path: Path) -> None:
+    make_deep(make_project(tmp_path / "one", "mine", ""), 1500)
+    with pytest.raises(DependencyInstallError, match="more than 250000 files, or 64 directories within each other"):
+        run_code("1", dependencies=["./one"], wheels=wheels)
+    trees.remove(tmp_path / "one")
 
 
 def dependencies_interpreter() -> Interpreter:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pysbx import trees
+from tests.packages import make_deep
 
 
 def found(top: Path, most: int = 1000) -> tuple[list[str], dict[str, str]]:
@@ -17,17 +18,6 @@ def found(top: Path, most: int = 1000) -> tuple[list[str], dict[str, str]]:
     refused: dict[str, str] = {}
     with trees.opened_top(top) as place:
         return [file.path for file in trees.walk(place, refused.__setitem__, most)], refused
-
-
-def make_deep(top: Path, depth: int) -> None:
-    """Make directories within each other, as deep as no path is long."""
-    here = os.open(top, os.O_RDONLY)
-    for _ in range(depth):
-        os.mkdir("directory", dir_fd=here)
-        above, here = here, os.open("directory", os.O_RDONLY, dir_fd=here)
-        os.close(above)
-    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
-    os.close(here)
 
 
 def test_a_walk_yields_regular_files_and_follows_no_link(tmp_path: Path) -> None:

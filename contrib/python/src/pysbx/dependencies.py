@@ -102,7 +102,13 @@ def _state(project: str) -> Iterator[tuple[str, int, int, int]]:
         about = top.stat()
         yield top.name, about.st_mode, about.st_size, about.st_mtime_ns
         return
+    count = 0
     for folder, names, files in os.walk(top):
+        count += len(names) + len(files)
+        # os.walk of Python before 3.12 calls itself for each level.
+        if count > trees.MAX_ENTRIES or len(Path(folder).relative_to(top).parts) > trees.MAX_DEPTH:
+            most = f"{trees.MAX_ENTRIES} files, or {trees.MAX_DEPTH} directories within each other"
+            raise DependencyInstallError(f"project '{project}': more than {most}: remove what is no part of it")
         names[:] = sorted(name for name in names if not any(fnmatch(name, pattern) for pattern in installers.NOT_BUILT))
         for name in sorted(files):
             path = Path(folder, name)

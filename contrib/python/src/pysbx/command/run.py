@@ -14,11 +14,11 @@ import sys
 import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from pysbx.command import options
 from pysbx.container import Container
-from pysbx.execution import WORK, Execution, run_code, unsaid
+from pysbx.execution import MAX_FILES, WORK, Execution, run_code, unsaid
 from pysbx.places import write_whole
 from pysbx.text import writer
 from pysbx.words import spoken_as
@@ -60,7 +60,7 @@ def _script(arguments: argparse.Namespace) -> dict[str, Any]:
             raise ValueError("--stdin: the program comes from standard input too: put one of the two into a file")
         if sys.stdin.isatty():
             print("pysbx: type the program, and Ctrl-D at its end", file=sys.stderr)
-        return {"source": _source(name, sys.stdin.buffer.read()), "name": name, "argv": rest, "files": files}
+        return {"source": _source(name, _read(name, sys.stdin.buffer)), "name": name, "argv": rest, "files": files}
     base = Path(name).name
     with_script = _files([*(arguments.files or []), name])
     source = _source(name, with_script[base])
@@ -135,14 +135,27 @@ def _files(paths: list[str]) -> dict[str, bytes]:
         if other != path:
             advice = "rename one, or mount their directories"
             raise ValueError(f"--file: '{other}' and '{path}' would both be /work/{Path(path).name}: {advice}")
-    return {name: Path(path).read_bytes() for name, path in chosen.items()}
+    return {name: _read(path) for name, path in chosen.items()}
+
+
+def _read(path: str, stream: BinaryIO | None = None) -> bytes:
+    """Return the content of a file, which may be a stranger's, or of a stream.
+
+    Raises:
+        ValueError: it has more bytes than a sandbox takes.
+    """
+    with contextlib.nullcontext(stream) if stream else Path(path).open("rb") as file:
+        content = file.read(MAX_FILES + 1)
+    if len(content) > MAX_FILES:
+        raise ValueError(f"'{path}': more than {MAX_FILES} bytes: mount its directory instead")
+    return content
 
 
 def _input(path: str | None) -> bytes:
     """Return what the program reads from standard input."""
     if path == "-":
-        return sys.stdin.buffer.read()
-    return Path(path).read_bytes() if path else b""
+        return _read(path, sys.stdin.buffer)
+    return _read(path) if path else b""
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
