@@ -312,9 +312,9 @@ def test_an_installation_is_ended_that_writes_more_than_it_may(
     assert [path.name for path in (places.cache_directory() / "dependencies").iterdir() if path.is_dir()] == []
 
 
-def test_metadata_of_a_hostile_package_are_read_within_bounds(wheels: Path, tmp_path: Path) -> None:
+def test_metadata_of_a_hostile_package_are_read_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It leaves files with holes of terabytes, links that lead out of the set, and directories instead of files."""
-    wanted = dependencies.Wanted(("thing", "hole", "link", "folder", "words"), wheels=str(wheels))
+    wanted = dependencies.Wanted(("thing", "hole", "link", "folder", "words"))
     record = "thing/__init__.py,sha256=x,1\nthing/other.py,,\n../out/__init__.py,,\nif-then/__init__.py,,\n"
     for name in wanted.requirements:
         (tmp_path / f"site/{name}-1.0.dist-info").mkdir(parents=True)
@@ -329,6 +329,8 @@ def test_metadata_of_a_hostile_package_are_read_within_bounds(wheels: Path, tmp_
     about["folder"].mkdir()
     (tmp_path / "site/linked-1.0.dist-info").symlink_to(tmp_path)
     assert dependencies.modules(tmp_path / "site", wanted) == ("thing",)
+    monkeypatch.setattr(dependencies, "MAX_METADATA", len(record) - 1)
+    assert dependencies.modules(tmp_path / "site", wanted) == ()
 
 
 FIRST, SECOND = (f" --hash=sha256:{digit * 64}" for digit in "ab")

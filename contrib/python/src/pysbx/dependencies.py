@@ -46,9 +46,10 @@ __all__ = [
 
 # The directory of a distribution's metadata: https://packaging.python.org/en/latest/specifications/recording-installed-packages/.
 METADATA = ".dist-info"
-# A package in its file RECORD, and bounds of what is read of them: bytes, and modules in all.
+# A package in its file RECORD, and bounds of what is read: distributions, bytes of a file direct_url.json, bytes of all
+# files RECORD, and modules.
 PACKAGE = re.compile(r"^([^/,\"\s]{1,100})/__init__\.py,", re.MULTILINE)
-MAX_ORIGIN, MAX_RECORD, MAX_MODULES = 1 << 16, 1 << 22, 100
+MAX_DISTRIBUTIONS, MAX_ORIGIN, MAX_METADATA, MAX_MODULES = 2000, 1 << 14, 1 << 24, 100
 # Importing a package does not always import the modules that its users need.
 WORKING_MODULES = {"matplotlib": "matplotlib.pyplot"}
 
@@ -179,24 +180,30 @@ def _install(wanted: Wanted, interpreter: Interpreter, made: Path, progress: Pro
 
 
 def modules(site: Path, wanted: Wanted) -> tuple[str, ...]:
-    """Return the modules of the requirements themselves, without those of their own dependencies."""
+    """Return the modules of the requirements themselves, without those of their own dependencies.
+
+    A hostile package may have written any metadata. A module of a distribution that cannot be read is left out.
+    """
     names = set(map(name_of, wanted.requirements))
     found: set[str] = set()
+    left = MAX_METADATA
     with trees.opened_top(site) as top, os.scandir(top.directory) as entries:
-        for entry in islice(entries, trees.MAX_ENTRIES):
-            if entry.name.endswith(METADATA):
-                # A module of a distribution that cannot be read is not preloaded.
-                with contextlib.suppress(OSError):
-                    found |= _modules_of(trees.Place(entry.name, top.directory, entry.name), names)
+        distributions = (entry.name for entry in entries if entry.name.endswith(METADATA))
+        for distribution in islice(distributions, MAX_DISTRIBUTIONS):
+            with contextlib.suppress(OSError):
+                record = _record_of(trees.Place(distribution, top.directory, distribution), names, left)
+                left -= len(record)
+                found |= packages_of(record)
     return tuple(sorted(found)[:MAX_MODULES])
 
 
-def _modules_of(place: trees.Place, names: Collection[str]) -> set[str]:
-    """Return the modules of a distribution if it is one of the requirements, by name or as a project of the host.
+def _record_of(place: trees.Place, names: Collection[str], limit: int) -> bytes:
+    """Return the file RECORD of a distribution if it is one of the requirements, by name or as a project of the host.
 
     Args:
-        place: the directory of its metadata. A hostile package may have written it.
+        place: the directory of its metadata.
         names: of the requirements.
+        limit: bytes of the file.
 
     Raises:
         OSError: a file is missing, too large or no regular one.
@@ -205,8 +212,8 @@ def _modules_of(place: trees.Place, names: Collection[str]) -> set[str]:
         if canonicalize_name(place.name.removesuffix(METADATA).rpartition("-")[0]) not in names:
             origin = trees.read(trees.Place("", directory, "direct_url.json"), MAX_ORIGIN)
             if f"file://{installers.COPIES}/".encode() not in origin:
-                return set()
-        return packages_of(trees.read(trees.Place("", directory, "RECORD"), MAX_RECORD))
+                return b""
+        return trees.read(trees.Place("", directory, "RECORD"), limit)
 
 
 def packages_of(record: bytes) -> set[str]:
