@@ -84,7 +84,7 @@ def split_project(requirement: str) -> tuple[str, str]:
 
 
 def _extras(names: Iterable[str]) -> str:
-    names = sorted(canonicalize_name(name.strip()) for name in names if name.strip())
+    names = sorted({canonicalize_name(name.strip()) for name in names if name.strip()})
     return f"[{','.join(names)}]" if names else ""
 
 
