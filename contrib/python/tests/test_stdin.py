@@ -31,6 +31,12 @@ def test_programs_that_it_starts_read_on_where_it_has_stopped() -> None:
     assert run_code(code, stdin="one two").value == "b'two'"
 
 
+def test_a_python_built_with_an_old_c_library_has_input_without_memfd_create() -> None:
+    with Sandbox() as box:
+        box.run("import os; vars(os).pop('memfd_create', None)")
+        assert box.run("print(input())", stdin="text\n").stdout == "text\n"
+
+
 def test_without_input_there_is_none() -> None:
     done = run_code(READ)
     assert done.error is not None

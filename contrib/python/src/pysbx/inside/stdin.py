@@ -23,7 +23,8 @@ def _file_with(content: bytes) -> int:
     """Return a descriptor of a file that can only be read."""
     try:
         made = os.memfd_create("stdin")
-    except OSError:  # refused where nothing would count its memory
+    # It is refused where nothing would count its memory, and a Python built with an old C library lacks it.
+    except (OSError, AttributeError):
         here = moved("/tmp")
         made = os.open(here if here != "/tmp" else "/dev/shm", os.O_TMPFILE | os.O_RDWR, 0o600)
     try:
