@@ -278,11 +278,12 @@ def test_threads_processes_and_asyncio_work() -> None:
         "import asyncio, threading, multiprocessing, concurrent.futures as futures\n"
         "def double(x): return 2 * x\n"
         "with futures.ThreadPoolExecutor(2) as pool: print(list(pool.map(double, [1, 2])))\n"
-        "with multiprocessing.get_context('fork').Pool(2) as pool: print(pool.map(double, [1, 2]))\n"
+        "with multiprocessing.Pool(2) as pool: print(pool.map(double, [1, 2]))\n"
+        "with futures.ProcessPoolExecutor(2) as pool: print(list(pool.map(double, [1, 2])))\n"
         "async def main(): return await asyncio.gather(*(asyncio.sleep(0, n) for n in range(3)))\n"
         "print(asyncio.run(main()))"
     )
-    assert (done.stdout, done.error) == ("[2, 4]\n[2, 4]\n[0, 1, 2]\n", None)
+    assert (done.stdout, done.error) == ("[2, 4]\n[2, 4]\n[2, 4]\n[0, 1, 2]\n", None)
 
 
 def test_atexit_functions_run() -> None:

@@ -44,7 +44,9 @@ def begin(fork: object) -> None:
     handler: Any = getattr(getattr(fork, "__self__", None), "leave", None)
     atexit.unregister(handler)
     module = ModuleType("__main__")
-    vars(module).update({"__builtins__": builtins, "__annotations__": {}, "__loader__": vars(builtins)["__loader__"]})
+    vars(module).update({"__builtins__": builtins, "__loader__": vars(builtins)["__loader__"]})
+    if sys.version_info < (3, 14):
+        module.__annotations__ = {}
     sys.modules.pop("__main__", None)  # modules that come later stand behind it
     sys.modules["__main__"] = module
     _held[:] = [module]

@@ -93,8 +93,8 @@ def _watch_imports() -> None:
     bootstrap: Any = sys.modules["_frozen_importlib"]
     find = bootstrap._find_and_load
 
-    def _find_and_load(name: str, import_: Any) -> Any:
-        found = find(name, import_)
+    def _find_and_load(name: str, import_: Any, **named: Any) -> Any:  # lazy_submodule, since 3.15
+        found = find(name, import_, **named)
         with contextlib.suppress(Exception):  # a module that is not as expected stays as it is
             _change_present()
         return found
