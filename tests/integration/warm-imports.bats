@@ -433,6 +433,43 @@ known, bounds, took = datetime(2000, 1, 1), (datetime.min, datetime.max), dateti
     [[ ${#lines[1]} -gt 16 && ${lines[1]} != "$first" ]]
 }
 
+@test "a Python without getrandom keeps /dev/urandom open once" {
+    configure 'config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls":
+    [{"names": ["getrandom"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}]}'
+    preload random
+    same -c 'import random, os
+os.urandom(1)
+for fd in range(3, 9):
+    try: print(fd, os.readlink(f"/proc/self/fd/{fd}"), os.get_inheritable(fd))
+    except FileNotFoundError: pass'
+    output_is "3 /dev/urandom False"
+}
+
+@test "a program whose ELF header is writable, as BOLT links it, is at the place where debuggers look for it" {
+    own_root python
+    # A module changes the page, as the dynamic linker does for its entry there (DT_DEBUG).
+    python3 - root/usr/bin/python3.* <<'END'
+import struct, sys
+for path in sys.argv[1:]:
+    with open(path, "r+b") as file:
+        head = file.read(64)
+        place, (size, count) = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<HH", head, 54)
+        for at in range(place, place + size * count, size):
+            file.seek(at)
+            if struct.unpack("<I4xQ", file.read(16)) == (1, 0):  # PT_LOAD of offset 0
+                file.seek(at + 4)
+                file.write(struct.pack("<I", 6))
+END
+    module header.py <<<'import ctypes
+def mapping(): return next(line for line in open("/proc/self/maps") if "/bin/python3" in line)
+ctypes.memset(int(mapping().split("-")[0], 16) + 15, 1, 1)'
+    preload header
+    same -c 'import ctypes, header
+start, protection, offset, *_, path = header.mapping().replace("-", " ", 1).split()[0:1] + header.mapping().split()[1:]
+print(protection, offset, path, ctypes.string_at(int(start, 16), 16))'
+    output_has "rw-p 00000000 /usr/bin/python3"
+}
+
 @test "a Python built with an old C library: no memfd_create" {
     module sitecustomize.py <<<'import posix; vars(posix).pop("memfd_create", None)'
     expect 0 warm -c 'import posix; print(hasattr(posix, "memfd_create"))'

@@ -313,6 +313,36 @@ def begin_main() -> None:
     sys.modules["__main__"] = main
 
 
+def close_random() -> None:
+    """Close the /dev/urandom that Python keeps open for os.urandom() if it has no getrandom(2).
+
+    Python opens it again if it finds another device there, as in every container, and would leave this one open.
+    """
+
+    def devices() -> "dict[int, int]":
+        found = {}
+        for descriptor in range(3, 64):
+            try:
+                found[descriptor] = posix.fstat(descriptor).st_rdev
+            except OSError:  # not open
+                pass
+        return found
+
+    before = devices()
+    for descriptor, device in before.items():
+        if device != posix.makedev(1, 9):
+            continue
+        inheritable, kept = posix.get_inheritable(descriptor), posix.dup(descriptor)
+        posix.close(descriptor)
+        posix.urandom(1)
+        opened = devices().keys() - (before.keys() - {descriptor}) - {kept}
+        for fd in opened:
+            posix.close(fd)
+        if not opened:
+            posix.dup2(kept, descriptor, inheritable)
+        posix.close(kept)
+
+
 def load_agent(path: str):  # type: ignore[no-untyped-def]
     class Spec:
         name = "agent"
@@ -343,6 +373,7 @@ def settle(  # type: ignore[no-untyped-def]
     resume["end_threads"]()
     resume["prepare_streams"](resume["note_streams"])
     resume["prepare_packages"]()
+    close_random()
     changed: dict[bytes, bytes | None] = {n: v for n, v in posix.environ.items() if environ.get(n) != v}
     changed.update((name, None) for name in environ if name not in posix.environ)
     sys.excepthook = excepthook  # type: ignore[assignment]

@@ -120,7 +120,8 @@ void dump_vmas_join(struct dump_vmas *vmas, uint64_t page, uint64_t heap_end)
     for (size_t i = 0; i < vmas->vma_count; i++) {
         struct snapshot_vma a = vmas->vmas[i];
         size_t count = count_extents(vmas, first, &a);
-        if (is_file(&a) && count == 1 && snapshot_extent_covers(&vmas->extents[first], &a, page)) {
+        if (is_file(&a) && !snapshot_vma_is_copied(&a) && count == 1 &&
+            snapshot_extent_covers(&vmas->extents[first], &a, page)) {
             a.flags &= ~(uint32_t)SNAPSHOT_VMA_FILE;
             a.file = 0;
             a.offset = 0;

@@ -63,13 +63,21 @@ struct snapshot_vma {
     uint32_t reserved;
 };
 
-/* Return whether the content is copied to anonymous memory, and not mapped from the file. Stacks are copied,
- * because only such memory grows. Code that was compiled at run time or calls back (ctypes) is copied,
- * because files of the store may not be executable (noexec, SELinux). */
+/* The largest VMA with the beginning of a file that is copied if it is writable. */
+#define SNAPSHOT_HEAD_MAX (1U << 20)
+
+/* Return whether the content is copied to the VMA, and not mapped from the snapshot file. Stacks are copied,
+ * because only anonymous memory grows. Code that was compiled at run time or calls back (ctypes) is copied,
+ * because files of the store may not be executable (noexec, SELinux). A linker such as BOLT puts the ELF
+ * header into a writable page. Debuggers (sys.remote_exec) find a program by the mapping of its header, so
+ * that VMA stays one of its file. */
 static inline bool snapshot_vma_is_copied(const struct snapshot_vma *a)
 {
+    const bool file = (a->flags & SNAPSHOT_VMA_FILE) != 0;
+    if (file && (a->prot & PROT_WRITE) != 0 && a->offset == 0 && a->end - a->start <= SNAPSHOT_HEAD_MAX)
+        return true;
     return (a->flags & (SNAPSHOT_VMA_STACK | SNAPSHOT_VMA_COPIED)) != 0 ||
-           ((a->flags & SNAPSHOT_VMA_FILE) == 0 && (a->prot & PROT_EXEC) != 0);
+           (!file && (a->prot & PROT_EXEC) != 0);
 }
 
 /* A single read returns no more, and the limit of read(2) ends it earlier. */
