@@ -146,6 +146,73 @@ warned = compile('y = \"\\\\d\"', 'text', 'exec')"
     same -c 'import sys, xml; print(hasattr(xml, "dom"), "json" in sys.modules); import json, xml.dom; print(sorted(sys.modules))'
 }
 
+@test "a preloaded module changes other modules when the program imports it, and not before" {
+    module changes.py <<<'import csv, codecs, contextlib, decimal, gc, io, json, locale, logging, mimetypes, os, socket, sys, threading, warnings
+json.dumps = lambda value: "of changes"
+json.JSONEncoder.item_separator = ";"
+socket.setdefaulttimeout(5)
+logging.basicConfig(level="DEBUG")
+logging.addLevelName(15, "FIFTEEN")
+logging.disable(50)
+decimal.getcontext().prec = decimal.DefaultContext.prec = 5
+locale.setlocale(locale.LC_ALL, "C")
+mimetypes.add_type("text/own", ".own")
+csv.field_size_limit(7)
+csv.register_dialect("own", delimiter=";")
+threading.stack_size(1 << 20)
+os.environ["OF_CHANGES"] = "1"
+sys.path.append("/of-changes")
+sys.setrecursionlimit(5000)
+gc.set_threshold(11)
+warnings.simplefilter("error")
+import helper
+helper.change()
+with contextlib.redirect_stdout(io.StringIO()):
+    import colorsys'
+    module helper.py <<<'import builtins, time
+def change(): builtins.of_helper, time.sleep = 1, print'
+    module state.py <<<'import csv, decimal, gc, json, locale, logging, mimetypes, os, socket, sys, threading, time, warnings
+def now():
+    return (json.dumps([1]), json.JSONEncoder().encode([1, 2]), socket.getdefaulttimeout(), len(logging.root.handlers),
+        logging.root.level, logging.getLevelName(15), logging.root.manager.disable, decimal.Decimal(1) / 3,
+        decimal.DefaultContext.prec, locale.setlocale(locale.LC_ALL), mimetypes.guess_type("a.own"), csv.field_size_limit(),
+        csv.list_dialects(), threading.stack_size(), os.environ.get("OF_CHANGES"),
+        sys.path[1:], sys.getrecursionlimit(), gc.get_threshold(), [entry[0] for entry in warnings.filters],
+        hasattr(__builtins__, "of_helper"), time.sleep is print)'
+    module imported.py <<<'import sys, state
+then = "changes" in sys.modules, "colorsys" in sys.modules, state.now()'
+    configure 'process["env"].append("PYTHONDONTWRITEBYTECODE=1")'
+    preload changes,imported
+    same -c 'import state; print(state.now())'
+    same -c 'import imported; print(imported.then)'
+    output_has "(False, False, ('[1]',"
+    same -c 'import imported, changes, state; print(imported.then, state.now())'
+    same -c 'import changes, state; print(state.now())'
+    output_has "of changes"
+    same -c 'import imported, os; os.system("env | grep OF_"); import changes; os.system("env | grep OF_")'
+    output_is "OF_CHANGES=1"
+    # A change by a module that the preloaded one needs is of that module.
+    same -c 'import helper, state; helper.change(); print(state.now())'
+}
+
+@test "a preloaded module that forbids another (None in sys.modules), or makes one: only programs that import it notice" {
+    module forbidden.py <<<'text = "of the file"'
+    module makes.py <<<'import sys, types
+sys.modules["forbidden"] = None
+sys.modules["made"] = types.ModuleType("made")'
+    configure 'process["env"].append("PYTHONDONTWRITEBYTECODE=1")'
+    preload makes
+    same -c 'print("never imported")'
+    same -c 'import forbidden; print(forbidden.text)'
+    output_is "of the file"
+    same -c 'import made'
+    same -c 'import makes, made, forbidden'
+    same -c 'import makes
+try: import forbidden
+except ImportError as error: print(error)'
+    output_has "None in sys.modules"
+}
+
 @test "a preloaded module of a directory that the program adds to sys.path comes from there" {
     mkdir -p work/own
     echo 'text = "of the program"' >work/own/greeting.py

@@ -29,7 +29,7 @@
 #include "warm/agent/threads.h"
 #include "warm/params.h"
 
-/* packages.py, hidden.py and resume.py, see embed.S. */
+/* packages.py, changes.py, hidden.py and resume.py, see embed.S. */
 extern const char resume_source[];
 
 /* Offsets in struct PyConfig of a CPython 3.minor, of the fields that the command line sets. run_module and

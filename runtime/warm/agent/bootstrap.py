@@ -13,6 +13,9 @@ snapshot, so this text imports built-in modules alone.
 """
 
 START = dict(globals())
+# Since 3.14 the annotations of this text are a function.
+for name in "__annotate__", "__annotate_func__", "__conditional_annotations__":
+    START.pop(name, None)
 
 import posix
 import sys
@@ -41,6 +44,8 @@ TEMPORARY = "/tmp/", "/dev/shm/"
 KEPT: "list[tuple[str, int, bytes | str | None]]" = []
 KEPT_MAX = 1 << 20
 MADE_FILES = b"made"  # record of a probe whose imports have left such files
+
+CHANGED = b"changed:"  # of a record of the probe: a place in a module that others change (Contents in changes.py)
 
 # Times that imports have read, and that every restored process sets forward: Clock in resume.py.
 CLOCKS: "list[Any]" = []
@@ -116,17 +121,22 @@ def remove_directories(modules: list[str]) -> None:
             sys.path_importer_cache.pop(directory, None)
 
 
-def import_modules(modules: list[str], report: "int | None" = None) -> None:
-    """Import the modules. With `report`, report each name first, because the import may end the process."""
-    for module in modules:
-        if is_directory(module):
-            continue
+def import_modules(modules: list[str], record: "Any", report: "int | None" = None) -> None:
+    """Import the modules, each as if it were alone.
+
+    `record`: the Record of hidden.py. With `report`, report each name first, because the import may end the process.
+    """
+    names = [module for module in modules if not is_directory(module)]
+    for module in names:
+        if module != names[0]:
+            record.begin_anew()
         if report is not None:
             send(report, put("i", module))
         try:
             __import__(module)
         except BaseException as error:
             raise Failed(f"import {module}: {type(error).__name__}: {error}") from None
+        record.rest(module)
 
 
 def read_order(report: int) -> "tuple[bool, set[bytes]]":
@@ -142,11 +152,11 @@ def read_order(report: int) -> "tuple[bool, set[bytes]]":
     return kind == b"s", set(digests)
 
 
-def probe(agent: "Any", modules: list[str], report: int, resume: "dict[str, Any]") -> None:
+def probe(agent: "Any", modules: list[str], report: int, resume: "dict[str, Any]", atexit: "Any") -> None:
     """Import the modules, watch and report. The runtime ends this process."""
     names = {**resume, **globals()}
     exec(compile(agent.probe_text(), "<probe>", "exec"), names)
-    names["explore"](agent, modules, report)
+    names["explore"](agent, modules, report, atexit)
     receive(report)
     posix._exit(FAILED)
 
@@ -163,10 +173,11 @@ def import_for_good(
     gc.disable()
     keeps = MADE_FILES in digests  # without a reason, a label may forbid the look at these directories
     before = temporary_files() if keeps else []
-    record = resume["Record"](loaded, atexit)
+    wanted = {digest[len(CHANGED) :].decode() for digest in digests if digest.startswith(CHANGED)}
+    record = resume["Record"](loaded, atexit, wanted)
     add_directories(modules)
     record.start()
-    import_modules(modules, report)
+    import_modules(modules, record, report)
     record.stop()
     if keeps:
         KEPT.extend(keep_files(before))
@@ -374,8 +385,6 @@ def settle(  # type: ignore[no-untyped-def]
     resume["prepare_streams"](resume["note_streams"])
     resume["prepare_packages"]()
     close_random()
-    changed: dict[bytes, bytes | None] = {n: v for n, v in posix.environ.items() if environ.get(n) != v}
-    changed.update((name, None) for name in environ if name not in posix.environ)
     sys.excepthook = excepthook  # type: ignore[assignment]
     for name in "last_type", "last_value", "last_traceback", "last_exc":
         if hasattr(sys, name):
@@ -384,6 +393,8 @@ def settle(  # type: ignore[no-untyped-def]
     finders = dict(sys.path_importer_cache)
     resume["hide"](record)
     resume["hide_descriptors"]()
+    changed: dict[bytes, bytes | None] = {n: v for n, v in posix.environ.items() if environ.get(n) != v}
+    changed.update((name, None) for name in environ if name not in posix.environ)
     remove_directories(modules)
     freeze()
     # Do not freeze __main__, because the collection at the end must find the program's objects in it.
@@ -448,7 +459,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             del orig_argv[1:]
         probing, digests = read_order(report)
         if probing:
-            probe(agent, modules, report, resume)
+            probe(agent, modules, report, resume, atexit)
         agent.note_memory()
         found += import_for_good(modules, report, digests, resume, atexit)
         hand_over(agent.fork, modules)

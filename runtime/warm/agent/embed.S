@@ -1,5 +1,5 @@
-/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent: packages.py, hidden.py
- * and resume.py as one text, and probe*.py as another. The Makefile selects the agent or its Python, and defines where
+/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent: packages.py, changes.py,
+ * hidden.py and resume.py as one text, and probe*.py as another. The Makefile selects the agent or its Python, and defines where
  * the files are. */
 #ifdef RESUME
     .section .rodata
@@ -7,6 +7,7 @@
     .globl resume_source, probe_source
 resume_source:
     .incbin PACKAGES
+    .incbin CHANGES
     .incbin HIDDEN
     .incbin RESUME
     .byte 0

@@ -6,7 +6,7 @@ which, and which module has which effect (Record). The sys.modules of a restored
 start. When the program imports one of the others, reveal() adds it and all modules that it imports, and repeats their
 effects.
 
-embed.S puts this text between packages.py and resume.py, and all share one namespace.
+embed.S puts this text between changes.py and resume.py, and all share one namespace.
 """
 
 import _imp
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     import sys
     from typing import Any
 
+    from changes import Contents, change, is_same
+
 BOOTSTRAP: "Any" = sys.modules["_frozen_importlib"]
 # CPython leaves functions of this file out of tracebacks, and out of the levels of a warning.
 FROZEN = "<frozen importlib._bootstrap>"
 ARGUMENTS = "globals", "locals", "fromlist", "level"  # of __import__(), after the name
-FIND: "Any" = BOOTSTRAP._find_and_load  # what an import calls for a module that is not in sys.modules
+# An import calls this for a module that is not in sys.modules. Since 3.15 it may pass lazy_submodule.
+FIND: "Any" = BOOTSTRAP._find_and_load
 
 # Functions of the agent (services.h). bootstrap.py sets them.
 swap: "Any" = None
@@ -32,7 +35,9 @@ NAMES: "list[str]" = []
 MODULES: "list[Any]" = []
 PLACES: "dict[str, int]" = {}
 CLOSURES: "list[int]" = []  # of each module: the module and all modules that its import needs
-UNSEEN = [0]  # the set of those that the program has not imported yet
+UNSEEN = [0]  # The set of those that the program has not imported yet.
+# The set of those that an import finds by their names. Modules have put the others into sys.modules.
+FOUND = [0]
 # Before resume(): sys.modules as it will be. Afterwards: as the builder had it.
 OTHER: "dict[str, Any]" = {}
 START_NAMES: "list[str]" = []  # of the modules that are not hidden
@@ -44,6 +49,10 @@ EFFECTS: "list[tuple[int, Any, Any]]" = []
 
 def is_hidden(name: str) -> int:
     return UNSEEN[0] >> PLACES.get(name, len(NAMES)) & 1
+
+
+def top_of(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def parent_of(name: str) -> str:
@@ -103,8 +112,11 @@ def absolute_name(name: str, names: "Any", level: int) -> str:
 class Record:
     """Notes of the builder's imports: which module imports which, and what each does to the interpreter."""
 
-    def __init__(self, loaded: "list[str]", atexit: "Any") -> None:
-        """`loaded`: the modules of the start. `atexit`: the module, which is in sys.modules while this records."""
+    def __init__(self, loaded: "list[str]", atexit: "Any", wanted: "set[str] | None") -> None:
+        """`loaded`: the modules of the start. `atexit`: the module, which is in sys.modules while this records.
+
+        `wanted`: the places that are watched for changes (Contents), or None for all.
+        """
         self.loaded = loaded
         self.atexit = atexit
         self.real = atexit.register, atexit.unregister
@@ -113,9 +125,12 @@ class Record:
         self.active = [""]  # the modules whose import has begun and not ended
         self.needs: "dict[str, set[str]]" = {"": set()}
         self.known = set(loaded)
+        self.found = {"atexit"}  # names that an import has found
         self.first_filters = list(_warnings.filters)
         self.filters = list(_warnings.filters)
         self.effects: "list[tuple[list[str], Any, Any]]" = []  # with the modules that were active
+        self.settled = 0  # of the effects, as many were undone once
+        self.contents = Contents(wanted)
 
     def start(self) -> None:
         sys.modules.setdefault("atexit", self.atexit)
@@ -124,12 +139,14 @@ class Record:
         record, self.real_import = self, builtins.__import__
         register, unregister = self.real
 
-        def _find_and_load(name, import_):  # type: ignore[no-untyped-def]
+        def _find_and_load(name, import_, **named):  # type: ignore[no-untyped-def]
             if not record.records:
-                return FIND(name, import_)
+                return FIND(name, import_, **named)
             record.begin(name)
+            if is_hidden(name):  # an earlier preloaded module has imported it
+                record.reveal(name)
             try:
-                return FIND(name, import_)
+                return FIND(name, import_, **named)
             finally:
                 record.end(name)
 
@@ -160,10 +177,62 @@ class Record:
         BOOTSTRAP._find_and_load = _find_and_load
         builtins.__import__ = noting_import
         self.atexit.register, self.atexit.unregister = noted_register, noted_unregister
+        for name in self.loaded:
+            self.contents.note(name)
         self.records = True
+
+    def rest(self, name: str) -> None:
+        """After the import of a preloaded module: ascribe to it what it has changed elsewhere."""
+        self.note_changes([name])
+
+    def begin_anew(self) -> None:
+        """Before the import of another preloaded module: let it find what it would find in a cold start."""
+        self.find_hidden()
+        self.undo()
+        for name in NAMES:
+            sys.modules.pop(name, None)
+        sys.modules.setdefault("atexit", self.atexit)
+        EFFECTS[:] = [effect for effect in EFFECTS if effect[1] is not self.real[0]]
+        self.accept()
+
+    def reveal(self, name: str) -> None:
+        reveal(name)
+        self.accept()
+
+    def accept(self) -> None:
+        """Take the present state for unchanged, because it was undone or repeated."""
+        self.filters = list(_warnings.filters)
+        self.known = set(sys.modules)
+        self.contents.look({id(arguments[1]) for _, function, arguments in self.effects if function is change})
+
+    def note_changes(self, active: "list[str]") -> None:
+        """Ascribe to the last of these modules what has changed in modules of other packages."""
+        for changed in self.contents.changes(top_of(active[-1])):
+            self.effects.append((active, change, changed))
+
+    def drop_temporary(self) -> None:
+        """Forget changes that the imports have taken back, such as those by redirect_stdout()."""
+        done = self.settled
+        first: "dict[tuple[int, Any], Any]" = {}
+        last: "dict[tuple[int, Any], Any]" = {}
+        for _, function, arguments in self.effects[done:]:
+            if function is change:
+                _, holder, name, new, old = arguments
+                first.setdefault((id(holder), name), old)
+                last[id(holder), name] = new
+        gone = {place for place, old in first.items() if is_same(old, last[place])}
+        self.effects[done:] = [
+            effect
+            for effect in self.effects[done:]
+            if effect[1] is not change or (id(effect[2][1]), effect[2][2]) not in gone
+        ]
 
     def stop(self) -> None:
         self.records = False
+        for name in NAMES:  # in the order of their imports
+            sys.modules.pop(name, None)
+        sys.modules.update({name: MODULES[place] for place, name in enumerate(NAMES)})
+        self.contents = Contents(set())
         builtins: "Any" = sys.modules["builtins"]
         if builtins.__import__ is self.import_:
             builtins.__import__ = self.real_import
@@ -176,6 +245,8 @@ class Record:
 
     def need(self, name: str) -> None:
         self.needs[self.active[-1]].add(name)
+        if top_of(name) != top_of(self.active[-1]):
+            self.contents.note(name)
 
     def begin(self, name: str) -> None:
         self.turn()
@@ -187,7 +258,10 @@ class Record:
     def end(self, name: str) -> None:
         self.turn()
         self.active.pop()
-        if name not in sys.modules:
+        if name in sys.modules:
+            self.found.add(name)
+            self.need(name)
+        else:
             self.known.discard(name)
 
     def turn(self) -> None:
@@ -200,6 +274,8 @@ class Record:
             new = set(sys.modules) - self.known
             self.needs[self.active[-1]] |= new
             self.known |= new
+        if self.contents.wanted is not None:  # a probe only finds the places
+            self.note_changes(list(self.active))
 
     def closures(self) -> "list[int]":
         """Return CLOSURES: each set grows until it has those of its package and of what the import needs."""
@@ -220,26 +296,50 @@ class Record:
         return [closures[name] for name in NAMES]
 
     def find_hidden(self) -> None:
-        """Fill the lists of this text."""
+        """Fill the lists of this text, or add what came since the last call."""
         met = set().union(*self.needs.values())
         for name, module in list(sys.modules.items()):
             # C code may make a module by its name, and look for it without an import (PyImport_AddModule). It stays.
             made = name not in met and getattr(module, "__spec__", None) is None and not parent_of(name)
-            if name not in self.loaded and not made:
+            if name in PLACES:
+                MODULES[PLACES[name]] = module
+            elif name not in self.loaded and not made:
                 PLACES[name] = len(NAMES)
                 NAMES.append(name)
                 MODULES.append(module)
         for name in NAMES:
             if name not in met:
                 self.needs.setdefault(parent_of(name), set()).add(name)
-        CLOSURES.extend(self.closures())
+        FOUND[0] = sum(1 << PLACES[name] for name in self.found if name in PLACES)
+        CLOSURES[:] = self.closures()
         UNSEEN[0] = (1 << len(NAMES)) - 1
+
+    def undo(self) -> None:
+        """Undo the effects of the imports, and note them in EFFECTS."""
+        for place, name in enumerate(NAMES):
+            package, _, attribute = name.rpartition(".")
+            names = getattr(find_module(package), "__dict__", {})
+            needed = package in PLACES and CLOSURES[PLACES[package]] >> place & 1
+            if not needed and MODULES[place] is not None and names.get(attribute) is MODULES[place]:
+                del names[attribute]
+                if (1 << place, package, attribute) not in ATTRIBUTES:
+                    ATTRIBUTES.append((1 << place, package, attribute))
+        self.drop_temporary()
+        undone = {id(arguments) for _, _, arguments in EFFECTS}
+        for _, function, arguments in reversed(self.effects):
+            if function is change and id(arguments) not in undone:
+                kind, holder, name, new, old = arguments
+                change(kind, holder, name, old, new)
+        _warnings.filters[:] = self.first_filters
+        filters_mutated()
+        EFFECTS.clear()
         for active, function, arguments in self.effects:
             hidden = [name for name in active if name in PLACES][-1:]
-            if function is not set_filters:
+            if function is self.real[0]:
                 # A module registers a function of its own once, for all that need it: weakref, for its finalizers.
                 hidden += [name for name in [getattr(arguments[0], "__module__", None)] if name in PLACES]
             EFFECTS.append((sum(1 << PLACES[name] for name in set(hidden)), function, arguments))
+        self.settled = len(self.effects)
 
 
 def hide(record: Record) -> None:
@@ -252,15 +352,7 @@ def hide(record: Record) -> None:
     if one or other != {"one": 1}:
         raise RuntimeError("this build of Python has another layout of its dictionaries")
     record.find_hidden()
-    for place, name in enumerate(NAMES):
-        package, _, attribute = name.rpartition(".")
-        names = getattr(sys.modules.get(package), "__dict__", {})
-        needed = package in PLACES and CLOSURES[PLACES[package]] >> place & 1
-        if not needed and MODULES[place] is not None and names.get(attribute) is MODULES[place]:
-            del names[attribute]
-            ATTRIBUTES.append((1 << place, package, attribute))
-    _warnings.filters[:] = record.first_filters
-    filters_mutated()
+    record.undo()
     if NAMES:  # or else modules would have a reference more than in a fresh interpreter
         OTHER.update((name, module) for name, module in sys.modules.items() if name not in PLACES)
         START_NAMES.extend(OTHER)
@@ -285,10 +377,10 @@ def find_module(name: str) -> "Any":
     return MODULES[place] if found is None and place is not None else found
 
 
-def _find_and_load(name, import_):  # type: ignore[no-untyped-def]
+def _find_and_load(name, import_, **named):  # type: ignore[no-untyped-def]
     if is_hidden(name):
         reveal(name)
-    return FIND(name, import_)
+    return FIND(name, import_, **named)
 
 
 _find_and_load.__code__ = _find_and_load.__code__.replace(co_filename=FROZEN)
@@ -318,11 +410,11 @@ def reveal(name: str) -> None:
     """Add a hidden module and all that it needs to sys.modules, and repeat their effects."""
     _imp.acquire_lock()
     try:
-        if not is_hidden(name) or is_shadowed(name):
+        if not is_hidden(name) or not FOUND[0] >> PLACES[name] & 1 or (OTHER and is_shadowed(name)):
             return
         unseen = UNSEEN[0]
         shown = CLOSURES[PLACES[name]] & unseen
-        if shown == unseen:
+        if shown == unseen and OTHER:  # there are none before hide()
             show_all()
         else:
             show_some(shown)
@@ -331,6 +423,9 @@ def reveal(name: str) -> None:
                 setattr(sys.modules[package], attribute, MODULES[bit.bit_length() - 1])
         UNSEEN[0] = unseen & ~shown
         repeat_effects(shown)
+        lazy: "Any" = getattr(sys, "lazy_modules", ())  # an import removes what it has loaded, since 3.15
+        for loaded in [loaded for loaded in lazy if loaded in PLACES and not is_hidden(loaded)]:
+            lazy.discard(loaded)
     finally:
         _imp.release_lock()
 
@@ -377,7 +472,7 @@ def repeat_effects(shown: int) -> None:
     for modules, function, arguments in effects:
         if modules and not modules & shown:
             continue
-        if function is set_filters:
+        if function is set_filters or function is change:
             function(*arguments)
         else:
             function(arguments[0], *arguments[1], **arguments[2])
@@ -391,3 +486,4 @@ def release() -> None:
     for place, name in enumerate(NAMES):
         if not is_hidden(name):
             MODULES[place] = None
+    EFFECTS.clear()

@@ -30,6 +30,7 @@ READS = "reads"  # The path of a kernel file that imports may read although its 
 # Modules that may draw random bytes while they are imported, or packages with all in them (probe_draws.py).
 DRAWS = "draws"  # None. Other rows renew what it keeps, or nothing depends on it.
 RANDBITS = "randbits"  # The name of its variable for secrets.randbits(): what it draws becomes part of a generator.
+SETTING = "setting"  # Pairs of its functions: one returns a setting, and the other changes it (changes.py).
 KEPT_BYTES = "kept bytes"  # Names of its variables: random bytes, or their hexadecimal form (renew_bytes).
 
 # Functions of the agent (services.h). bootstrap.py sets them.
@@ -356,6 +357,60 @@ def renew_bytes(module: "Any", names: "tuple[str, ...]") -> None:
             setattr(module, name, posix.urandom(len(value) // 2).hex())
 
 
+CONTEXT = "prec", "rounding", "Emin", "Emax", "capitals", "clamp", "flags", "traps"  # attributes in decimal
+
+
+def decimal_contexts(decimal: "Any") -> "list[Any]":
+    return [decimal.getcontext(), decimal.DefaultContext, decimal.BasicContext, decimal.ExtendedContext]
+
+
+def copy_contexts(decimal: "Any") -> "Any":
+    return [context.copy() for context in decimal_contexts(decimal)]
+
+
+def set_contexts(decimal: "Any", values: "Any") -> None:
+    for number, context in enumerate(decimal_contexts(decimal)):
+        for name in CONTEXT:
+            setattr(context, name, getattr(values[number], name))
+
+
+def all_locales(locale: "Any") -> "Any":
+    return locale.setlocale(locale.LC_ALL)
+
+
+def set_locales(locale: "Any", value: "Any") -> None:
+    locale.setlocale(locale.LC_ALL, value)
+
+
+def stack_size(threading: "Any") -> int:
+    size: int = threading.stack_size()  # it sets the size to 0
+    threading.stack_size(size)
+    return size
+
+
+def set_threshold(gc: "Any", value: "Any") -> None:
+    gc.set_threshold(*value)
+
+
+def all_dialects(csv: "Any") -> "Any":
+    return {name: csv.get_dialect(name) for name in csv.list_dialects()}
+
+
+def set_dialects(csv: "Any", value: "Any") -> None:
+    for name in csv.list_dialects():
+        csv.unregister_dialect(name)
+    for name, dialect in value.items():
+        csv.register_dialect(name, dialect)
+
+
+def set_faulthandler(faulthandler: "Any", on: "Any") -> None:
+    (faulthandler.enable if on else faulthandler.disable)()
+
+
+def set_tracing(tracemalloc: "Any", on: "Any") -> None:
+    (tracemalloc.start if on else tracemalloc.stop)()
+
+
 # Each row is a module, the kind of row, and a function or data. The comment says what is special about the module and
 # what the agent does, and names the source. Rows of a kind apply in this order.
 ROWS: "tuple[tuple[str, str, Any], ...]" = (
@@ -451,6 +506,17 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # psutil reads CPU times when it is imported, for its first cpu_percent(). Its manual says to ignore that result.
     # Source: https://github.com/giampaolo/psutil, psutil/__init__.py, _last_cpu_times.
     ("psutil", READS, "/proc/stat"),
+    # Settings that no variable of the module has. A preloaded module may change them.
+    # Source: CPython, the documentation of each module.
+    ("sys", SETTING, (("getrecursionlimit", "setrecursionlimit"), ("getswitchinterval", "setswitchinterval"))),
+    ("socket", SETTING, (("getdefaulttimeout", "setdefaulttimeout"),)),
+    ("threading", SETTING, ((stack_size, "stack_size"),)),
+    ("csv", SETTING, (("field_size_limit", "field_size_limit"), (all_dialects, set_dialects))),
+    ("decimal", SETTING, ((copy_contexts, set_contexts),)),
+    ("gc", SETTING, (("get_threshold", set_threshold),)),
+    ("faulthandler", SETTING, (("is_enabled", set_faulthandler),)),
+    ("tracemalloc", SETTING, (("is_tracing", set_tracing),)),
+    ("locale", SETTING, ((all_locales, set_locales),)),
     # These packages need no row, because a general rule covers them.
     # OpenBLAS and jemalloc handle forks themselves: packages.h.
     # pytz leaves generators that have not ended (LazyList in its src/pytz/lazy.py). They count as harmless, because

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     import time
     from typing import Any
 
-    from bootstrap import LOADED, TEMPORARY, Failed, add_directories, end, import_modules, leave_place
+    from bootstrap import CHANGED, LOADED, TEMPORARY, Failed, add_directories, end, import_modules, leave_place
     from bootstrap import put, receive, send
+    from hidden import EFFECTS, Record
     from packages import end_threads, random_states
     from probe_clocks import clock_records
     from probe_doubles import QUIET, Machine, Variables
@@ -228,7 +229,7 @@ def customize_again() -> None:
     sys.path[:] = directories
 
 
-def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-untyped-def]
+def explore(agent, modules: list[str], report: int, atexit: "Any") -> None:  # type: ignore[no-untyped-def]
     try:
         for _, generator, _ in random_states(gc):  # of the start; .pth files seed them again
             generator.seed()
@@ -240,14 +241,20 @@ def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-
         gc.set_threshold(0)  # this process ends soon
         posix.access(f"{QUIET}B", 0)
         add_directories(modules)
-        import_modules(modules, report)
+        record = Record(list(sys.modules), atexit, None)
+        record.start()
+        import_modules(modules, record, report)
+        out = {put("g", CHANGED + name.encode()) for name in record.contents.changed}
+        record.stop()
+        EFFECTS.clear()  # they refer to what the checks look for among all objects
+        del record
         watch.listens = False
         check_interpreter(interpreter)
         trace = ask_trace(report)
         end_threads()
         check(agent, watch, trace)
         leave_place()
-        out = {put("g", digest) for digest, _, _ in random_states(gc)} | clock_records()
+        out |= {put("g", digest) for digest, _, _ in random_states(gc)} | clock_records()
         out |= {put("v", sys.version)}
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
         out |= {put("t")} if watch.asks_terminal else set()

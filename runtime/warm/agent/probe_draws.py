@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from bootstrap import Failed
     from packages import DRAWS, KEPT_BYTES, MT19937_WORDS, RANDBITS, at, sequence_of
 
-# Modules that draw for their callers. importlib runs the code of a module.
-FOR_OTHERS = "random", "secrets", "uuid", "ssl", "os", "importlib", "_frozen_importlib", "_frozen_importlib_external"
+# Modules that draw for their callers. importlib runs the code of a module, and so does the agent (Record in hidden.py).
+FOR_OTHERS: "tuple[str, ...]" = ("random", "secrets", "uuid", "ssl", "os")
+FOR_OTHERS += "importlib", "_frozen_importlib", "_frozen_importlib_external", "resume"
 DRAWN: "list[tuple[str, bytes]]" = []  # bytes, and the module that wanted them
 UNHEARD = posix.urandom
 # Functions of other modules. Their callers import these modules first, and then find the replaced functions.

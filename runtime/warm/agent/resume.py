@@ -245,7 +245,7 @@ def leave(kept: "dict[str, Any]", _finders: object, idle: "list[Any] | None") ->
         return give_up()
     for name, module in kept.items():
         if sys.modules.get(name) is module:
-            del sys.modules[name]
+            sys.modules.pop(name, None)  # the module may be None
     return False
 
 

@@ -21,3 +21,4 @@ class Point:
 print(typing.get_type_hints(Point), pickle.loads(pickle.dumps(Point(1, []))), Point.__module__)
 print(pickle.dumps(Point)[:40], __annotations__ if sys.version_info < (3, 14) else {})
 print([k for k in vars() if k.startswith("__")], __doc__ is None)
+print(getattr(__main__, "__annotations__", {}), typing.get_type_hints(__main__))
