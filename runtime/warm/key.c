@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +25,7 @@
 #include "warm/content.h"
 #include "warm/file_identity.h"
 #include "warm/manifest/format.h"
+#include "warm/question.h"
 #include "warm/root_view.h"
 #include "warm/snapshot/snapshot.h"
 
@@ -36,11 +36,13 @@ _Static_assert(KEY_NAME_SIZE == HASH_NAME_SIZE, "a key's name is a hash");
 /* Variables that the loader, the C library, the interpreter or common extension modules read when they start,
  * without asking os.environ. A final '*' matches the rest of the name. */
 static const char *const variables[] = {
-    "BLIS_*",      "GCONV_PATH", "GETCONF_DIR", "GLIBC_TUNABLES",  "GOMP_*",  "GOTO_*",      "HOME",
-    "HOSTALIASES", "KMP_*",      "LANG",        "LANGUAGE",        "LC_*",    "LD_*",        "LOCALDOMAIN",
-    "LOCPATH",     "MALLOC_*",   "MKL_*",       "NLSPATH",         "NPY_*",   "NUMEXPR_*",   "OMP_*",
-    "OPENBLAS_*",  "OPENSSL_*",  "PATH",        "POSIXLY_CORRECT", "PYTHON*", "RES_OPTIONS", "RUST_*",
-    "SSL_*",       "TMPDIR",     "TZ",          "TZDIR",           NULL,
+    "ARGP_HELP_FMT", "BLIS_*",    "DATEMSK",        "GCONV_PATH",  "GETCONF_DIR",     "GLIBC_TUNABLES",
+    "GOMP_*",        "GOTO_*",    "HOME",           "HOSTALIASES", "KMP_*",           "LANG",
+    "LANGUAGE",      "LC_*",      "LD_*",           "LOCALDOMAIN", "LOCPATH",         "MALLOC_*",
+    "MKL_*",         "MSGVERB",   "NLSPATH",        "NPY_*",       "NUMEXPR_*",       "OMP_*",
+    "OPENBLAS_*",    "OPENSSL_*", "OUTPUT_CHARSET", "PATH",        "POSIXLY_CORRECT", "PWD",
+    "PYTHON*",       "RESOLV_*",  "RES_OPTIONS",    "RUST_*",      "SEV_LEVEL",       "SSL_*",
+    "TMPDIR",        "TZ",        "TZDIR",          NULL,
 };
 
 static bool matches(const char *variable, const char *pattern)
@@ -154,13 +156,6 @@ static void put_places(struct arena *a, FILE *out, const struct key_facts *facts
             put_place(a, out, facts, facts->preload->items[i]);
 }
 
-/* Return the number of CPUs that a program sees: libraries start as many threads. */
-static unsigned allowed_cpus(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 0;
-}
-
 static int put_machine(FILE *out, struct error *err)
 {
     struct utsname system;
@@ -174,7 +169,11 @@ static int put_machine(FILE *out, struct error *err)
     put(out, "machine", "%s", system.machine);
     put(out, "kernel", "%s %s", system.release, system.version);
     put(out, "boot", "%s", boot);
-    put(out, "processors", "%u", allowed_cpus());
+    /* Libraries start as many threads. A set makes its own snapshot, which "affinity" compares where it runs.
+     */
+    char cpus[QUESTION_ANSWER_MAX];
+    question_answer(QUESTION_AFFINITY, cpus);
+    put(out, "processors", "%s", cpus);
     return 0;
 }
 

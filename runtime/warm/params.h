@@ -34,6 +34,11 @@ struct warm_memory {
     uint64_t count, ranges; /* an array of struct warm_range, in any order */
 };
 
+/* The agent of a probe marks a system call in the upper half of an argument, where the kernel takes 32 bits.
+ * That is the third of getrandom(2) and the first of fstat(2). The fourth is then an address in the caller.
+ */
+#define WARM_MARK 0x7079736200000000L
+
 #define WARM_PARAMS_MAGIC 0x5059534257524d31ULL
 
 /* The kind of program on the command line of the interpreter; see warm/command_line.h. */

@@ -1,4 +1,5 @@
-/* Answers from prlimit(2), umask(2), sched_getscheduler(2), sched_getparam(2), getpriority(2), lstat(2). */
+/* Answers from prlimit(2), umask(2), sched_getaffinity(2), sched_getscheduler(2), sched_getparam(2),
+ * getpriority(2), lstat(2). */
 #include "warm/question.h"
 
 #include <inttypes.h>
@@ -30,6 +31,20 @@ static int answer_umask(const char *rest, char *out, size_t size)
     return snprintf(out, size, "%o", (unsigned)mask);
 }
 
+static int answer_affinity(const char *rest, char *out, size_t size)
+{
+    (void)rest;
+    unsigned long words[QUESTION_CPUS_MAX / (8 * sizeof(unsigned long))] = {0};
+    size_t last = sizeof(words) / sizeof(words[0]) - 1;
+    (void)syscall(SYS_sched_getaffinity, 0, sizeof(words), words);
+    while (last > 0 && words[last] == 0)
+        last--;
+    int n = snprintf(out, size, "%lx", words[last]);
+    while (last-- > 0)
+        n += snprintf(out + n, size - (size_t)n, "%016lx", words[last]);
+    return n;
+}
+
 static int answer_scheduler(const char *rest, char *out, size_t size)
 {
     (void)rest;
@@ -43,6 +58,14 @@ static int answer_kind(const char *rest, char *out, size_t size)
 {
     struct stat st = {0};
     return snprintf(out, size, "%o", lstat(rest, &st) == 0 ? (unsigned)(st.st_mode & S_IFMT) : 0);
+}
+
+static int answer_mode(const char *rest, char *out, size_t size)
+{
+    struct stat st;
+    return lstat(rest, &st) < 0 ? snprintf(out, size, "0")
+                                : snprintf(out, size, "%o %u %u", (unsigned)st.st_mode, (unsigned)st.st_uid,
+                                           (unsigned)st.st_gid);
 }
 
 static int answer_mount(const char *rest, char *out, size_t size)
@@ -68,8 +91,9 @@ static const struct {
     const char *name; /* with a space: something follows */
     int (*answer)(const char *rest, char *out, size_t size);
 } questions[] = {
-    {QUESTION_LIMIT, answer_limit}, {"umask", answer_umask},        {"scheduler", answer_scheduler},
-    {QUESTION_KIND, answer_kind},   {QUESTION_MOUNT, answer_mount}, {QUESTION_HIDDEN, answer_hidden},
+    {QUESTION_AFFINITY, answer_affinity}, {QUESTION_LIMIT, answer_limit},   {"umask", answer_umask},
+    {"scheduler", answer_scheduler},      {QUESTION_KIND, answer_kind},     {QUESTION_MODE, answer_mode},
+    {QUESTION_MOUNT, answer_mount},       {QUESTION_HIDDEN, answer_hidden},
 };
 
 /* Return the number of the question, and what follows its name; -1 for another text. */

@@ -39,7 +39,7 @@ standard_library() {
     use_image "$1"
     configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
     local used=modules_that_used_them uses
-    uses=$(grep -E '^import|"(instance|tempfile|authkey)"' <<<"$STANDARD")
+    uses=$(grep -E '^import|"authkey"' <<<"$STANDARD" && echo 'random.Random(), tempfile.gettempdir()')
     preload multiprocessing,random,secrets,ssl,tempfile,uuid
     # shellcheck disable=SC2086 # names
     differ "$STANDARD" $NAMES
@@ -75,18 +75,15 @@ numpy_sources() {
     differ "$NUMPY" legacy default_rng RandomState
     module made.py <<<'import numpy
 generator = numpy.random.default_rng()
-state = numpy.random.RandomState()
-kept = numpy.random.RandomState()
-kept.standard_normal()'
+state = numpy.random.RandomState()'
     preload made
     differ "$NUMPY"'
 import made
 print("generator", made.generator.integers(1 << 62))
 print("state", made.state.randint(1 << 62))
-print("kept", made.kept.standard_normal())
 sequence = made.generator.bit_generator._seed_seq
 print("sequence", sequence.entropy)
-print("child", *sequence.spawn(1)[0].generate_state(2))' legacy default_rng RandomState generator state kept sequence child
+print("child", *sequence.spawn(1)[0].generate_state(2))' legacy default_rng RandomState generator state sequence child
 }
 
 @test "numpy: its global generator, and generators made by an import; this distribution" {
@@ -106,17 +103,14 @@ print("child", *sequence.spawn(1)[0].generate_state(2))' legacy default_rng Rand
     use_image python
     module made.py <<<'import os, random
 class Own(random.Random): pass
-plain, own, drawn, kept = random.Random(), Own(), random.Random(), random.Random()
+plain, own = random.Random(), Own()
 seeded = random.Random(hash("text"))
 again = random.Random(42); again.seed()
-drawn.shuffle(list(range(5)))
-kept.gauss(0, 1)
 system = random.SystemRandom()'
     preload made
     differ 'import made
-for name in "plain", "own", "drawn", "seeded", "again", "system":
-    print(name, getattr(made, name).getrandbits(64))
-print("kept", made.kept.gauss(0, 1))' plain own drawn seeded again system kept
+for name in "plain", "own", "seeded", "again", "system":
+    print(name, getattr(made, name).getrandbits(64))' plain own seeded again system
 }
 
 @test "generators of the module random that the start has created: sitecustomize" {
@@ -149,10 +143,10 @@ print(seeded.state.rand(), seeded.again.rand(), seeded.rng.random(), seeded.own.
     use_image pandas
     module seeds.py <<<'import random; random.seed(42)'
     module seeds_numpy.py <<<'import numpy; numpy.random.seed(42)'
-    module puts_back.py <<<'import random, numpy
-mine, other = random.getstate(), numpy.random.get_state()
-random.seed(42), numpy.random.seed(42)
-random.setstate(mine), numpy.random.set_state(other)'
+    module puts_back.py <<<'import numpy
+other = numpy.random.get_state()
+numpy.random.seed(42)
+numpy.random.set_state(other)'
     preload seeds
     is_cold_because "the imports seed the global generator of random"
     preload seeds_numpy
@@ -281,7 +275,13 @@ draw("RAND_bytes"), draw("RAND_priv_bytes")'
         [hex]='import secrets; token = secrets.token_hex(16)'
         [choice]='import secrets; word = secrets.choice(list("abcdefgh"))'
         [text]='import uuid; name = f"node-{uuid.uuid4()}"'
-        [time]='import uuid; name = uuid.uuid1()'
+        [instance]='import random; number = random.Random().random()'
+        [time]='import random, time; number = random.Random(time.time_ns()).random()'
+        [hash]='import random; words = list("abcdef"); random.Random(hash("text")).shuffle(words)'
+        [subclass]='import random; exec("class Own(random.Random): pass"); name = Own().sample(range(99), 9)'
+        [type]='import _random; number = _random.Random().random()'
+        [state]='import random; state = random.getstate()'
+        [name]='import tempfile; name = tempfile.mktemp(dir="/")'
         [ssl]='import ssl; key = ssl.RAND_bytes(32)'
     )
     for name in "${!draws[@]}"; do
@@ -289,6 +289,61 @@ draw("RAND_bytes"), draw("RAND_priv_bytes")'
         preload "draws_$name"
         is_cold_because "the imports draw random bytes in the module 'draws_$name', which may keep them"
     done
+}
+
+# The device may have another name. A library may call the kernel itself, or not.
+@test "random bytes that an import reads from a device or draws in C: no snapshot, and the reason" {
+    use_image python
+    configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
+    local name prelude='import ctypes; libc, bytes16 = ctypes.CDLL(None), ctypes.create_string_buffer(16); '
+    local -A draws=(
+        [open]='key = open("/dev/urandom", "rb", 0).read(16)'
+        [descriptor]='import os; file = os.open("/dev/random", 0); key = os.read(file, 16); os.close(file)'
+        [link]='import os; os.symlink("/dev/urandom", "/tmp/link"); key = open("/tmp/link", "rb", 0).read(16); os.unlink("/tmp/link")'
+        [in_c]="${prelude}file = libc.open(b'/dev/urandom', 0); libc.read(file, bytes16, 16); libc.close(file)"
+    )
+    for name in "${!draws[@]}"; do
+        module "reads_$name.py" <<<"${draws[$name]}"
+        preload "reads_$name"
+        is_cold_because "the imports read random bytes from a device, and may keep them"
+    done
+    module function.py <<<"${prelude}libc.getrandom(bytes16, 16, 0)"
+    preload function
+    is_cold_because "the imports draw random bytes by ctypes, and may keep them"
+    module number.py <<<"${prelude}libc.syscall(318, bytes16, 16, 0)"
+    preload number
+    is_cold_because "the imports draw random bytes in '"
+    module database.py <<<'import sqlite3; number = sqlite3.connect(":memory:").execute("select random()").fetchone()'
+    preload database
+    is_cold_because "the imports read random bytes from a device, and may keep them"
+    module text.py <<<'text = open("/proc/sys/kernel/random/uuid").read()'
+    preload text
+    is_cold_because "the imports read '/proc/sys/kernel/random/uuid', which is not the same in all containers or at all times"
+}
+
+@test "a generator of numpy from which an import may have drawn a number: no snapshot, and the module is named" {
+    use_image pandas
+    local name
+    local -A draws=(
+        [number]='import numpy; number = numpy.random.default_rng().random()'
+        [alive]='import numpy; generator = numpy.random.default_rng(); number = generator.random()'
+        [legacy]='import numpy; state = numpy.random.RandomState(); number = state.standard_normal()'
+        [sequence]='import numpy; sequence = numpy.random.SeedSequence()'
+    )
+    for name in "${!draws[@]}"; do
+        module "numpy_$name.py" <<<"${draws[$name]}"
+        preload "numpy_$name"
+        is_cold_because "the imports draw numbers from a generator of numpy in the module 'numpy_$name', which may keep them"
+    done
+    # The author's seed may have 128 bits. Another number each time is none of the author's.
+    module numpy_seeded.py <<<'import numpy, time
+generator = numpy.random.default_rng(0x87351080e25cb0fad77a44a3be03b491)
+number = numpy.random.RandomState(42).rand() + generator.random()'
+    preload numpy_seeded
+    same -c 'import numpy_seeded; print(numpy_seeded.number, numpy_seeded.generator.random())'
+    module numpy_hash.py <<<'import numpy; generator = numpy.random.default_rng(abs(hash("text")))'
+    preload numpy_hash
+    differ 'import numpy_hash; print("generator", numpy_hash.generator.random())' generator
 }
 
 @test "numbers that an import draws from a global generator: no snapshot, and the generator is named" {

@@ -274,3 +274,111 @@ asks() {
     ((output > before))
     now_says "$output" -c "$SAY"
 }
+
+# The host's, or that of another container: --ipc, or a volume.
+@test "/dev/shm that has something that an import did not find" {
+    local look
+    local -A looks=(
+        [exists]='os.path.exists("/dev/shm/state")'
+        [list]='os.listdir("/dev/shm")'
+        [memory]='shared_memory.SharedMemory("state").size > 0'
+    )
+    mkdir shared
+    configure 'unmount("/dev/shm"); mount("/dev/shm", arguments[0], "bind")' "$PWD/shared"
+    for look in "${!looks[@]}"; do
+        rm -f shared/state
+        module "$look.py" <<<"import os
+from multiprocessing import shared_memory
+try: seen = ${looks[$look]}
+except FileNotFoundError: seen = False"
+        preload "$look"
+        warm_says "$(cold -c "import $look; print($look.seen)")" -c "import $look; print($look.seen)"
+        echo state >shared/state
+        expect 0 either -c "import $look; print($look.seen)"
+        [[ $output == True || $output == "['state']" ]]
+    done
+}
+
+@test "/dev/shm with another mode, or none" {
+    module greeting.py <<<'import os; text = os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK)'
+    configure 'process["user"] = {"uid": 1000, "gid": 1000}'
+    preload greeting
+    warm_says True -c "$SAY"
+    configure 'unmount("/dev/shm")
+mount("/dev/shm", "tmpfs", "mode=755", kind="tmpfs")'
+    expect 0 either -c "$SAY"
+    output_is False
+}
+
+@test "the CPUs that the caller may use are others, in the same number" {
+    local -a cpus
+    mapfile -t cpus < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
+    ((${#cpus[@]} > 1)) || skip "this machine has one CPU"
+    module greeting.py <<<'import os; text = str(os.sched_getaffinity(0))'
+    preload greeting
+    taskset -cp "${cpus[0]}" $BASHPID
+    warm_says "{${cpus[0]}}" -c "$SAY"
+    taskset -cp "${cpus[1]}" $BASHPID
+    now_says "{${cpus[1]}}" -c "$SAY"
+}
+
+# What the system call does is not known here, or what it asks for is not in a snapshot.
+@test "imports that ask the kernel what no question covers: no snapshot, and the reason" {
+    local module
+    module calls.py <<<'import ctypes
+libc = ctypes.CDLL(None, use_errno=True)'
+    while read -r module reason; do
+        read -r text
+        module "$module.py" <<<"from calls import libc
+$text"
+        preload "$module"
+        is_cold_because "the imports $reason"
+    done <<'EOF'
+privileges ask for or change an attribute of the process by prctl, which a snapshot does not contain
+libc.prctl(39, 0, 0, 0, 0)
+tree make system call 428, whose result may differ between containers
+libc.syscall(428, -100, b"/etc", 0)
+interfaces ask a device, a file system or a network interface by ioctl
+import fcntl, socket; s = socket.socket(); fcntl.ioctl(s, 0x8912, bytes(16)); s.close()
+other ask for another process, or send it a signal
+libc.kill(2, 0)
+thread look at '/proc/1/task/2', which is another process or thread in each container
+import os; os.path.exists("/proc/self/task/2")
+namespace look at '/proc/1/timens_offsets', which is not the same in all containers
+open("/proc/self/timens_offsets").read()
+uptime ask for the load of the machine, which differs at each look
+libc.sysinfo(bytes(200))
+EOF
+}
+
+@test "imports that look at a standard stream, in Python, in C or by its path: no snapshot, and the reason" {
+    local look
+    for look in 'os.lseek(0, 0, 1)' 'os.stat(0)' 'os.stat("/dev/stdin")' 'os.readlink("/proc/self/fd/1")' \
+        'os.get_blocking(1)' 'select.select([], [1], [], 0)' 'sys.stdin.seekable()' 'ctypes.CDLL(None).fstat(2, bytes(200))'; do
+        module looks.py <<<"import ctypes, os, select, sys
+try: $look
+except OSError: pass"
+        preload looks
+        is_cold_because "the imports ask what kind of file a standard stream is"
+    done
+    # A program that the imports start has streams of its own.
+    module looks.py <<<'import subprocess; subprocess.run(["uname", "-p"], stdin=subprocess.DEVNULL, capture_output=True)'
+    preload looks
+    expect 0 warm -c 'import looks'
+}
+
+@test "variables that the C library reads for itself" {
+    module greeting.py <<<'import ctypes
+libc = ctypes.CDLL(None)
+libc.getdate(b"x")
+words = (ctypes.c_void_p * 4)()
+libc.wordexp(b"$OWN", words, 0)
+text = ctypes.c_int.in_dll(libc, "getdate_err").value, words[0] is not None'
+    preload greeting
+    warm_says "(1, False)" -c "$SAY"
+    environment DATEMSK=/none
+    expect 0 either -c "$SAY"
+    output_is "(3, False)"
+    environment OWN=word
+    now_says "(3, True)" -c "$SAY"
+}

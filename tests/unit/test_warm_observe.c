@@ -229,6 +229,30 @@ static void ask(void)
     getrlimit(RLIMIT_STACK, &limit);
     (void)getpriority(PRIO_PROCESS, 0);
     prctl(PR_SET_NAME, "name");
+    syscall(SYS_sched_getaffinity, 0, 0, NULL);
+    kill(0, 0);
+    kill(getpid(), 0);
+    syscall(SYS_getrandom, NULL, 0, 0);
+}
+
+static void ask_unknown(void)
+{
+    start_program();
+    syscall(SYS_open_tree, -1, "", 0);
+    kill(getppid(), 0);
+}
+
+/* The imports begin, and look at their streams. */
+static void ask_streams(void)
+{
+    char byte;
+    struct stat st;
+    start_program();
+    fstat(STDIN_FILENO, &st);
+    (void)access(WARM_QUIET "B", F_OK);
+    lseek(STDIN_FILENO, 0, SEEK_CUR);
+    syscall(SYS_getrandom, &byte, 1, 0);
+    syscall(SYS_getrandom, &byte, 1, WARM_MARK, 0xabcL);
 }
 
 static void change_attribute(void)
@@ -244,10 +268,24 @@ static void test_questions(struct arena *a)
     run = observe(a, ask);
     ok(has_record(&run, "qumask") && has_record(&run, "qscheduler"), "umask and scheduler");
     ok(has_record(&run, "qlimit 0") && !has_record(&run, "qlimit 3"), "a limit that is not in the key");
-    ok(!has_record(&run, "Hchange an attribute of the process by prctl, which a snapshot does not contain"),
+    ok(!has_record(
+           &run,
+           "Hask for or change an attribute of the process by prctl, which a snapshot does not contain"),
        "the name of the process is compared elsewhere");
+    ok(has_record(&run, "qaffinity"), "the set of CPUs");
+    ok(!has_record(&run, "Hask for another process, or send it a signal"), "a process may ask for itself");
+    run = observe(a, ask_unknown);
+    ok(has_record(&run, "Hmake system call 428, whose result may differ between containers"),
+       "a call that is not in a table");
+    ok(has_record(&run, "Hask for another process, or send it a signal"), "another process");
+    run = observe(a, ask_streams);
+    ok(has_record(&run, "Hask what kind of file a standard stream is") && !has_record(&run, "d0:0"),
+       "a standard stream, after the imports have begun");
+    ok(has_record(&run, "r0:1") && has_record(&run, "rabc:1"), "random bytes, of known and unknown callers");
     run = observe(a, change_attribute);
-    ok(has_record(&run, "Hchange an attribute of the process by prctl, which a snapshot does not contain"),
+    ok(has_record(
+           &run,
+           "Hask for or change an attribute of the process by prctl, which a snapshot does not contain"),
        "an attribute of the process");
 }
 

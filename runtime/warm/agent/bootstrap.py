@@ -183,7 +183,7 @@ def import_for_good(
         KEPT.extend(keep_files(before))
     CLOCKS.extend(note_clocks(digests, resume))
     gc.collect()
-    generators = resume["unseeded_generators"](gc)
+    generators = resume["unseeded_generators"](gc, digests)
     states = resume["random_states"](gc)
     idle = resume["harmless"](gc)
     gc.freeze()

@@ -1,7 +1,7 @@
-/* Report the variables that the libraries of a probe ask the C library for. In a probe the agent is preloaded
- * (ld.so(8), LD_PRELOAD), so its getenv(3) takes precedence over that of the C library. It tells the runtime
- * each name by a look-up of a path (runtime/warm/observe/observe.h). In a builder the agent is loaded as a
- * module, and nothing finds these functions. */
+/* Report the variables and the random bytes that the libraries of a probe ask the C library for. In a probe
+ * the agent is preloaded (ld.so(8), LD_PRELOAD), so its functions take precedence over those of the C
+ * library. They tell the runtime each name or number by a look-up of a path (runtime/warm/observe/observe.h).
+ * In a builder the agent is loaded as a module, and nothing finds these functions. */
 #include <asm/unistd.h>
 #include <stdbool.h>
 
@@ -95,4 +95,124 @@ EXPORTED char *secure_getenv(const char *name)
 EXPORTED char *__secure_getenv(const char *name)
 {
     return getenv(name);
+}
+
+extern int *__errno_location(void) __attribute__((weak)); /* of glibc and musl */
+
+static long result(long ret)
+{
+    if (ret < 0 && ret >= -4095 && __errno_location != 0)
+        *__errno_location() = (int)-ret;
+    return ret < 0 && ret >= -4095 ? -1 : ret;
+}
+
+/* Random bytes: getrandom(2), getentropy(3), arc4random(3). `caller` is an address in the code that asks. */
+
+static long draw(void *buffer, size_t size, unsigned flags, const void *caller)
+{
+    return result(
+        system_call(__NR_getrandom, (long)buffer, (long)size, WARM_MARK | (long)flags, (long)caller));
+}
+
+static void draw_all(void *buffer, size_t size, const void *caller)
+{
+    for (size_t drawn = 0; drawn < size;) {
+        long ret = draw((char *)buffer + drawn, size - drawn, 0, caller);
+        drawn += ret > 0 ? (size_t)ret : 0;
+    }
+}
+
+EXPORTED long getrandom(void *buffer, size_t size, unsigned flags);
+EXPORTED int getentropy(void *buffer, size_t size);
+EXPORTED unsigned arc4random(void);
+EXPORTED void arc4random_buf(void *buffer, size_t size);
+EXPORTED unsigned arc4random_uniform(unsigned bound);
+
+EXPORTED long getrandom(void *buffer, size_t size, unsigned flags)
+{
+    return draw(buffer, size, flags, __builtin_return_address(0));
+}
+
+EXPORTED int getentropy(void *buffer, size_t size)
+{
+    enum { MAXIMUM = 256, EIO = 5 };
+    if (size > MAXIMUM)
+        return (int)result(-EIO);
+    draw_all(buffer, size, __builtin_return_address(0));
+    return 0;
+}
+
+EXPORTED unsigned arc4random(void)
+{
+    unsigned number;
+    draw_all(&number, sizeof(number), __builtin_return_address(0));
+    return number;
+}
+
+EXPORTED void arc4random_buf(void *buffer, size_t size)
+{
+    draw_all(buffer, size, __builtin_return_address(0));
+}
+
+EXPORTED unsigned arc4random_uniform(unsigned bound)
+{
+    unsigned number, rest = bound > 1 ? -bound % bound : 0;
+    do
+        draw_all(&number, sizeof(number), __builtin_return_address(0));
+    while (number < rest);
+    return bound > 1 ? number % bound : 0;
+}
+
+/* Make a system call, syscall(2). */
+EXPORTED long syscall(long number, long a, long b, long c, long d, long e, long f);
+
+EXPORTED long syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    long ret;
+    if (number == __NR_getrandom)
+        return draw((void *)a, (size_t)b, (unsigned)c, __builtin_return_address(0));
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(ret)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result(ret);
+}
+
+/* The status of a descriptor, which may be a standard stream: fstat(2), and its names in glibc before 2.33.
+ */
+
+static int status(int descriptor, void *out, const void *caller)
+{
+    return (int)result(
+        system_call(__NR_fstat, WARM_MARK | (long)(unsigned)descriptor, (long)out, 0, (long)caller));
+}
+
+EXPORTED int fstat(int descriptor, void *out);
+EXPORTED int fstat64(int descriptor, void *out);
+EXPORTED int __fxstat(int version, int descriptor, void *out);
+EXPORTED int __fxstat64(int version, int descriptor, void *out);
+
+EXPORTED int fstat(int descriptor, void *out)
+{
+    return status(descriptor, out, __builtin_return_address(0));
+}
+
+EXPORTED int fstat64(int descriptor, void *out)
+{
+    return status(descriptor, out, __builtin_return_address(0));
+}
+
+EXPORTED int __fxstat(int version, int descriptor, void *out)
+{
+    (void)version;
+    return status(descriptor, out, __builtin_return_address(0));
+}
+
+EXPORTED int __fxstat64(int version, int descriptor, void *out)
+{
+    (void)version;
+    return status(descriptor, out, __builtin_return_address(0));
 }

@@ -20,7 +20,7 @@ DRAWN_BLOCKS = 16  # blocks of 624 numbers, as many as an import may draw from a
 PREPARE = "prepare"  # (module): in the builder, after the imports.
 END_THREADS = "end threads"  # (module): before a fork that is saved.
 RENEW = "renew"  # (module, entropy): in a restored process, and in a restored fork of a program.
-UNSEEDED = "unseeded"  # (module, gc): return generators that were made without a seed (unseeded_generators).
+UNSEEDED = "unseeded"  # (module, gc, digests): return generators made without a seed (unseeded_generators).
 STATES = "states"  # (module, gc): return generators with a digest of their states (random_states).
 # These rows have data instead of a function.
 TRACKER = "tracker"  # The name of a class whose finalizer acts only if it has started a process (tracker_acts).
@@ -32,6 +32,13 @@ DRAWS = "draws"  # None. Other rows renew what it keeps, or nothing depends on i
 RANDBITS = "randbits"  # The name of its variable for secrets.randbits(): what it draws becomes part of a generator.
 SETTING = "setting"  # Pairs of its functions: one returns a setting, and the other changes it (changes.py).
 KEPT_BYTES = "kept bytes"  # Names of its variables: random bytes, or their hexadecimal form (renew_bytes).
+
+# Beginnings of the names of libraries that draw random bytes on which nothing depends. They salt hash tables (libxml2
+# in lxml, Expat) and heaps (mimalloc in Arrow), or are dropped (libsodium). A row below renews those of OpenSSL.
+# Arrow's own OpenSSL is for its connections.
+SALTED = "_sodium.", "etree.", "libarrow.", "libcrypto", "libexpat", "libxml2", "pyexpat."
+# Libraries that look at the standard streams at their start, for functions that Python does not use: Fortran's.
+STREAMS = ("libgfortran",)
 
 # Functions of the agent (services.h). bootstrap.py sets them.
 fill_words: "Any" = None
@@ -144,12 +151,15 @@ def may_read(path: str) -> bool:
     return any(path == own and module in sys.modules for module, own in at(READS).items())
 
 
-def unseeded_generators(gc: "Any") -> "list[object]":
-    """Return the generators that imports have made without a seed. Each process gives them new seeds: seed_again()."""
+def unseeded_generators(gc: "Any", digests: "set[bytes]") -> "list[object]":
+    """Return the generators that imports have made without a seed. Each process gives them new seeds: seed_again().
+
+    `digests`: those of the probe's generators (seed_digests). A seed that is the same in both is the author's.
+    """
     out: "list[object]" = []
     for module, find in at(UNSEEDED).items():
         if module in sys.modules:
-            out += find(sys.modules[module], gc)
+            out += find(sys.modules[module], gc, digests)
     return out
 
 
@@ -158,42 +168,63 @@ def sequence_of(generator: "Any") -> "Any":
     return getattr(generator, "seed_seq", None) or getattr(generator, "_seed_seq", None)
 
 
-def unseeded_in_numpy(random: "Any", gc: "Any") -> "list[object]":
-    """Return bit generators, each followed by the RandomState that draws from it, which may have kept a number.
-
-    The global generator is not among them, because resume() gives it a seed in any case.
-    """
-    kind = getattr(random, "BitGenerator", None)
-    out: list[object] = []
-    kinds = set() if kind is None else {kind}
+def instances(kind: "type | None", gc: "Any") -> "list[Any]":
+    """Return all objects of a type and of its subtypes."""
+    kinds: "set[Any]" = set() if kind is None else {kind}
     while not kinds.issuperset(more := {heir for known in kinds for heir in known.__subclasses__()}):
         kinds |= more
-    if not kinds:
-        return out
+    return [thing for thing in gc.get_objects() if type(thing) in kinds] if kinds else []
+
+
+def bit_generators(gc: "Any") -> "list[Any]":
+    """Return numpy's bit generators. The global one is not among them, because resume() gives it a seed in any case."""
     mtrand = sys.modules["numpy.random.mtrand"]
-    sought = kinds | {mtrand.RandomState}
-    found = [thing for thing in gc.get_objects() if type(thing) in sought]
-    states = {id(thing._bit_generator): thing for thing in found if type(thing) is mtrand.RandomState}
-    for thing in found:
-        if type(thing) not in kinds or thing is mtrand._rand._bit_generator:
+    found = instances(getattr(sys.modules["numpy.random"], "BitGenerator", None), gc)
+    return [thing for thing in found if thing is not mtrand._rand._bit_generator]
+
+
+def seed_sequences(gc: "Any") -> "list[Any]":
+    return instances(getattr(sys.modules["numpy.random"], "SeedSequence", None), gc)
+
+
+def seed_digest(generator: "Any") -> bytes:
+    """Return a digest of what a bit generator of numpy was seeded with."""
+    sequence = sequence_of(generator)
+    entropy = getattr(sequence, "entropy", None)
+    if not comes_from(generator, sequence):
+        entropy = bytes(generator.state["state"].get("key", b""))
+    text = entropy if isinstance(entropy, bytes) else repr(entropy).encode()
+    return b"%d" % hash(int.from_bytes(text, "little"))
+
+
+def seed_digests(gc: "Any") -> "set[bytes]":
+    return set(map(seed_digest, bit_generators(gc))) if "numpy.random" in sys.modules else set()
+
+
+def unseeded_in_numpy(_: "Any", gc: "Any", digests: "set[bytes]") -> "list[object]":
+    """Return bit generators, each followed by the RandomState that draws from it, which may have kept a number."""
+    out: "list[object]" = []
+    mtrand = sys.modules["numpy.random.mtrand"]
+    states = {id(thing._bit_generator): thing for thing in instances(mtrand.RandomState, gc)}
+    for thing in bit_generators(gc):
+        if seed_digest(thing) in digests:
             continue
-        sequence = sequence_of(thing)
-        entropy = getattr(sequence, "entropy", None)
-        if not isinstance(entropy, int) or entropy < 1 << 64:  # SeedSequence draws 128 bits; an author writes fewer
-            continue
-        if comes_from(thing, sequence):
-            out.append(thing)
-            if id(thing) in states:
-                out.append(states[id(thing)])
+        if not comes_from(thing, sequence_of(thing)):
+            raise ValueError("the imports seed a generator of numpy with another number each time")
+        out.append(thing)
+        if id(thing) in states:
+            out.append(states[id(thing)])
     return out
 
 
 def comes_from(generator: "Any", sequence: object) -> bool:
     """Tell whether the generator's state is the one that the sequence gives, or a later one.
 
-    Legacy seeding may leave the sequence unchanged, but it changes the key. Drawing from MT19937 changes the key at
-    every 624th number.
+    A generator that has no sequence was given its state. Legacy seeding may leave the sequence unchanged, but it
+    changes the key. Drawing from MT19937 changes the key at every 624th number.
     """
+    if sequence is None:
+        return False
     first = type(generator)(sequence)
     for _ in range(DRAWN_BLOCKS):
         if bytes(generator.state["state"].get("key", b"")) == bytes(first.state["state"].get("key", b"")):
@@ -205,8 +236,10 @@ def comes_from(generator: "Any", sequence: object) -> bool:
 def seed_again(generators: "list[Any]") -> None:
     """Give each generator a new seed, and also its sequence, from which seeds of its children would come.
 
-    A RandomState makes two normally distributed numbers at once, and must forget the second.
+    A RandomState makes two normally distributed numbers at once, and must forget the second. Generators of one entropy
+    have one again.
     """
+    entropies: "dict[object, object]" = {}
     for generator in generators:
         if hasattr(generator, "getrandbits"):  # of the module random
             generator.seed()
@@ -216,7 +249,9 @@ def seed_again(generators: "list[Any]") -> None:
             continue
         sequence = sequence_of(generator)
         children = {name: getattr(sequence, name) for name in ("spawn_key", "pool_size", "n_children_spawned")}
-        type(sequence).__init__(sequence, **children)
+        before = repr(sequence.entropy)
+        type(sequence).__init__(sequence, entropies.get(before), **children)
+        entropies[before] = sequence.entropy
         generator.state = type(generator)(sequence).state
 
 
@@ -234,6 +269,12 @@ def random_states(gc: "Any") -> "list[tuple[bytes, Any, str | None]]":
     return out
 
 
+def own_state(generator: "Any") -> "Any":
+    """Return the state of a generator of the module random. A probe has other methods in its types."""
+    [kind] = [k for k in type(generator).__mro__ if k.__base__ is object and k.__module__ == "_random"]
+    return kind.getstate(generator)  # type: ignore[attr-defined]
+
+
 def states_in_random(random: "Any", gc: "Any") -> "list[tuple[bytes, Any, str | None]]":
     """Subclasses of random.Random count only if they use its state: SystemRandom has one and does not."""
     out: "list[tuple[bytes, Any, str | None]]" = []
@@ -243,7 +284,7 @@ def states_in_random(random: "Any", gc: "Any") -> "list[tuple[bytes, Any, str | 
     kinds = {kind for kind in kinds if all(getattr(kind, n) is getattr(own, n) for n in ("random", "seed"))}
     for thing in things:
         if type(thing) in kinds:
-            state = sys.modules["_random"].Random.getstate(thing)
+            state = own_state(thing)
             out.append((b"%d" % hash(state), thing, "random" if thing is inst else None))
     return out
 
@@ -345,6 +386,12 @@ def renew_authkey(process: "Any", _: bytes) -> None:
 def renew_session(session: "Any", _: bytes) -> None:
     flags: Any = session.session_flags["secure"][0]
     flags["Session"]["key"] = session.new_id_bytes()
+
+
+def renew_dummy(symbol: "Any", _: bytes) -> None:
+    dummy: Any = getattr(symbol, "Dummy", None)
+    if isinstance(getattr(dummy, "_base_dummy_index", None), int):
+        dummy._base_dummy_index = dummy._prng.randint(10**6, 9 * 10**6)
 
 
 def renew_bytes(module: "Any", names: "tuple[str, ...]") -> None:
@@ -480,6 +527,19 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
             "_POST_CALL_CHECKED_TOKEN",
         ),
     ),
+    # sympy draws a number by which symbols of different processes differ, from a generator that gets a new seed.
+    # Source: https://github.com/sympy/sympy, sympy/core/symbol.py, Dummy._base_dummy_index.
+    ("sympy.core.symbol", DRAWS, None),
+    ("sympy.core.symbol", RENEW, renew_dummy),
+    # scipy prints random samples into the examples of docstrings.
+    # Source: https://github.com/scipy/scipy, scipy/stats/_distribution_infrastructure.py, _generate_example().
+    ("scipy.stats._distribution_infrastructure", DRAWS, None),
+    # These draw names of temporary files that they make, and of semaphores.
+    # Source: CPython, Lib/tempfile.py, _RandomNameSequence; Lib/multiprocessing/synchronize.py, SemLock._make_name();
+    # https://github.com/joblib/joblib, joblib/_multiprocessing_helpers.py, the same in a test of semaphores.
+    ("tempfile", DRAWS, None),
+    ("multiprocessing.synchronize", DRAWS, None),
+    ("joblib._multiprocessing_helpers", DRAWS, None),
     # These draw names that must be different only within a process or a page, a boundary between parts of a message, or
     # a name for statistics. No secret depends on them.
     # Source: https://github.com/open-telemetry/opentelemetry-python, opentelemetry/context, create_key();

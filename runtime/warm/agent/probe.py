@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bootstrap import CHANGED, LOADED, TEMPORARY, Failed, add_directories, end, import_modules, leave_place
     from bootstrap import put, receive, send
     from hidden import EFFECTS, Record
-    from packages import end_threads, random_states
+    from packages import end_threads, random_states, seed_digests
     from probe_clocks import clock_records
     from probe_doubles import QUIET, Machine, Variables
     from probe_draws import check_draws
@@ -137,7 +137,7 @@ def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped
         raise Failed("the imports set a timer")
     if has_secrets():
         raise Failed("the imports make an SSL context, whose secrets would be the same in all containers")
-    check_draws()
+    check_draws(trace)
 
 
 def keeps_date(began: float) -> bool:
@@ -236,10 +236,10 @@ def explore(agent, modules: list[str], report: int, atexit: "Any") -> None:  # t
         bare = top_level()
         watch = Watch(agent.memory_file(), agent.memory_file())
         interpreter = look_at_interpreter()
+        posix.access(f"{QUIET}B", 0)
         customize_again()
         watch.names.clear()
         gc.set_threshold(0)  # this process ends soon
-        posix.access(f"{QUIET}B", 0)
         add_directories(modules)
         record = Record(list(sys.modules), atexit, None)
         record.start()
@@ -249,15 +249,16 @@ def explore(agent, modules: list[str], report: int, atexit: "Any") -> None:  # t
         EFFECTS.clear()  # they refer to what the checks look for among all objects
         del record
         watch.listens = False
-        check_interpreter(interpreter)
         trace = ask_trace(report)
+        check_interpreter(interpreter)
         end_threads()
         check(agent, watch, trace)
         leave_place()
         out |= {put("g", digest) for digest, _, _ in random_states(gc)} | clock_records()
+        out |= {put("g", digest) for digest in seed_digests(gc)}
         out |= {put("v", sys.version)}
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
-        out |= {put("t")} if watch.asks_terminal else set()
+        out |= {put("t")} if watch.asks_terminal or trace.asks_terminal else set()
         out |= {put("w", place) for place in places(watch)}
         # The interpreter always asks for some variables. If none was noted, the agent was not preloaded (AT_SECURE, in
         # ld.so(8)), and the names are unknown.

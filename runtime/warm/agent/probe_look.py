@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 VALUE_MAX = 16 * 1024  # CONTENT_VALUE_MAX of runtime/warm/content.h
 NO_FILE = b"0"  # answer to the question "kind PATH"
 OWN_FILES = b".pysbx"
+LEFT: "set[str]" = set()  # files that the imports have left in directories of bootstrap.py's TEMPORARY
 
 
 def changed_at(path: str) -> int:
@@ -90,6 +91,8 @@ def answer(question: str) -> bytes:
         mask = posix.umask(0)
         posix.umask(mask)
         return b"%o" % mask
+    if name == "affinity":
+        return b"%x" % sum(1 << number for number in posix.sched_getaffinity(0))
     if name == "scheduler":
         priority = posix.sched_getparam(0).sched_priority
         return b"%d %d %d" % (posix.sched_getscheduler(0), priority, posix.getpriority(posix.PRIO_PROCESS, 0))
@@ -98,6 +101,9 @@ def answer(question: str) -> bytes:
 
 def about_file(name: str, path: str) -> bytes:
     try:
+        if name == "mode":
+            status = posix.lstat(path)
+            return b"%o %d %d" % (status.st_mode, status.st_uid, status.st_gid)
         if name == "mount":
             return b"%d" % (posix.lstat(path).st_dev != posix.lstat(f"{path}/..").st_dev)
         return b"%o" % (posix.lstat(path).st_mode & 0o170000)
@@ -106,7 +112,8 @@ def about_file(name: str, path: str) -> bytes:
 
 
 def list_names(path: str) -> bytes:
-    names = sorted(name for name in posix.listdir(path.encode()) if not name.startswith(OWN_FILES))
+    made = {name.rpartition("/")[2].encode() for name in LEFT if name.rpartition("/")[0] == path}
+    names = sorted(n for n in posix.listdir(path.encode()) if not n.startswith(OWN_FILES) and n not in made)
     return b"".join(name + b"\n" for name in names)
 
 

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     import sys
 
     from bootstrap import MADE_FILES, TEMPORARY, Failed, put
-    from probe_look import NO_FILE, changed_at, closed_by, is_directory, is_link, kind_of
+    from probe_look import LEFT, NO_FILE, changed_at, closed_by, is_directory, is_link, kind_of
     from probe_trace import Trace
     from probe_watch import Watch
 
@@ -141,8 +141,12 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     listed = {path for path, kind in kinds.items() if kind == "d"}
     kinds = {path: kind for path, kind in kinds.items() if kind != "a" or os.path.dirname(path) not in listed}
     kinds.update((path, "l") for path in links)
-    check_devices(kinds, watch.began)
-    trace.values |= {f"kind {path}" for path, kind in kinds.items() if kind == "a" and is_device(path)}
+    check_devices(kinds, times, watch.began)
+    for path, kind in kinds.items():
+        if path.startswith("/dev/") and not path.startswith(AGENT_FILES):
+            trace.values.add(f"kind {path}" if kind == "a" else f"mode {path}")
+            if kind == "d":
+                trace.values.add(path)
     # The status of a directory, which code of Python has read, says whether something is mounted there.
     trace.values |= {f"mount {path}" for path in map(real, watch.status) if kinds.get(path) in ("d", "D")}
     if kinds.get("/dev") == "d":
@@ -153,6 +157,8 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     # Every start makes the same files again, and fails if they exist.
     sought = kinds.keys() | trace.made | watch.made
     made = {path for path in sought if path.startswith(TEMPORARY) and changed_at(path) >= watch.began}
+    LEFT.update(made)
+    trace.values -= {f"mode {path}" for path in made}
     records = {put(kinds[path], path) for path in kinds.keys() - made if not f"{path}/".startswith(ELSEWHERE)}
     records |= {put("V", f"{NO_FILE.hex()}:kind {path}") for path in made}
     if made:
@@ -160,16 +166,13 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     return records | {put("o", path) for path in mapped}
 
 
-def is_device(path: str) -> bool:
-    """Tell whether a path is that of a device which a container may have."""
-    own = path.startswith((AGENT_FILES, *TEMPORARY))
-    return path.startswith("/dev/") and not own and path.split("/")[2] not in STANDARD_DEVICES
+def check_devices(kinds: "dict[str, str]", times: "set[str]", began: int) -> None:
+    """Raise Failed for devices that not every container has, and for files in /dev/shm from before the imports.
 
-
-def check_devices(kinds: "dict[str, str]", began: int) -> None:
-    """Raise Failed for devices that not every container has, and for files in /dev/shm from before the imports."""
+    `times`: paths of which a caller may keep the whole status. Each container makes its /dev anew.
+    """
     for path, kind in kinds.items():
         name = path.split("/")[2] if path.startswith("/dev/") else ""
         own = name in STANDARD_DEVICES and not (path.startswith("/dev/shm/") and changed_at(path) < began)
-        if name and kind != "a" and not own and not path.startswith(AGENT_FILES):
+        if name and kind != "a" and not path.startswith(AGENT_FILES) and (not own or path in times):
             raise Failed(f"the imports look at '{path}', which not every container has")

@@ -23,15 +23,17 @@ VARYING = (
     *("/proc/stat", "/proc/swaps", "/proc/uptime", "/proc/vmstat", "/proc/zoneinfo", "/proc/pressure/*"),
     *("/proc/mounts", "/proc/self/mounts", "/proc/self/mountinfo", "/proc/self/mountstats", "/proc/self/cmdline"),
     *("/proc/self/io", "/proc/self/sched*", "/proc/self/status", "/proc/self/stat", "/proc/self/statm"),
-    "/proc/self/timers",
+    *("/proc/self/timers", "/proc/sys/kernel/random/uuid", "/proc/sys/kernel/random/entropy_avail"),
 )
+NAMESPACES = ("/proc/self/ns*", "/proc/self/timens_offsets")
 NETWORK = ("/proc/net*", "/proc/self/net*", "/proc/sys/net*", "/sys/class/net*")
 MOUNTS = "/proc/mounts", "/proc/self/mounts", "/proc/self/mountinfo"
 # Of the last, the ids, groups, capabilities and CPUs are part of the key.
 SIZES = "/proc/meminfo", "/proc/stat", "/proc/self/status"
 # Programs that look only at variables of the key. The standard library's module platform runs "uname -p".
 PROGRAMS = (b"uname",)
-FLAGS = {b"F": "starts_process", b"P": "prints"}  # records without a text, and the attributes of a Trace
+# Records without a text, and the attributes of a Trace.
+FLAGS = {b"F": "starts_process", b"P": "prints", b"t": "asks_terminal"}
 
 
 class Trace:
@@ -51,6 +53,10 @@ class Trace:
         self.file_systems: set[str] = set()  # paths for statfs(2).
         self.reads_mounts = False
         self.prints = False  # the interpreter did, at its start.
+        self.asks_terminal = False  # whether a standard stream is one.
+        # Addresses of code that has drawn random bytes, with their number, or that has asked for a standard stream.
+        self.draws: "set[tuple[int, int]]" = set()
+        self.streams: "set[tuple[int, int]]" = set()
         self.values: set[str] = set()  # files of the kernel that are compared, and questions (runtime/warm/question.h).
         self.made: set[str] = set()  # paths that were created.
         paths = {b"c": self.sockets, b"f": self.file_systems, b"m": self.made}
@@ -73,10 +79,11 @@ class Trace:
                 # Python 3.13 looks for a module in the directory of the program, which is a different one later.
                 self.files.discard(posix.getcwd())
                 self.starts_process = False  # the interpreter itself
-            elif kind == b"N":
-                self.refused.append(ASK_NETWORK)
+            elif kind in (b"r", b"d"):
+                address, _, number = text.partition(b":")
+                (self.draws if kind == b"r" else self.streams).add((int(address, 16), int(number, 16)))
             else:
-                self.refused.append(text.decode())
+                self.refused.append(ASK_NETWORK if kind == b"N" else text.decode())
         # A path that does not exist counts as an absent file, as for other system calls.
         self.presence |= self.sockets | self.file_systems
         self.refused += [f"connect to '{path}'" for path in self.sockets if kind_of(path) != "a"]
@@ -102,12 +109,10 @@ class Trace:
         """
         reads_environment = False
         for path in sorted(self.kernel):
-            parts = path.split("/")
-            if len(parts) > 2 and parts[1] == "proc" and (parts[2].isdigit() or parts[2] == "thread-self"):
-                parts[2] = "self"
-            if parts[2:4] == ["self", "task"] and len(parts) > 4:
-                parts[2:5] = ["self"]
-            name = "/".join(parts)
+            name = own_name(path)
+            if name is None or is_one_of(name, NAMESPACES):
+                what = "is not the same in all containers" if name else "is another process or thread in each container"
+                return reads_environment, f"look at '{path}', which {what}"
             read = path in self.kernel_read or path in heard
             if name in MOUNTS and path not in heard:
                 self.reads_mounts |= read
@@ -128,6 +133,22 @@ class Trace:
             elif name.count("/") > 1:  # /proc and /sys themselves are no part of another file system
                 self.values.add(f"hidden {name}")
         return reads_environment, None
+
+
+def own_name(path: str) -> "str | None":
+    """Return the path of a kernel file with "self" for this process and its threads, None for one of another process.
+
+    A library gives names to its threads, which exist.
+    """
+    own = str(posix.getpid())
+    parts = path.split("/")
+    if parts[1] == "proc" and len(parts) > 2 and parts[2] in (own, "thread-self"):
+        parts[2] = "self"
+    if parts[2:4] == ["self", "task"] and len(parts) > 4:
+        if parts[4] != own and parts[4] not in posix.listdir("/proc/self/task"):
+            return None
+        parts[2:5] = ["self"]
+    return None if parts[1] == "proc" and len(parts) > 2 and parts[2].isdigit() else "/".join(parts)
 
 
 def is_one_of(path: str, patterns: "tuple[str, ...]") -> bool:

@@ -16,13 +16,24 @@ if TYPE_CHECKING:
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
 ASK_NAME = "ask for the host name, which differs between containers"
 ASK_CPU_TIME = "ask how much CPU time they have used, which begins anew in each container"
+ASK_MACHINE = "ask for the load of the machine, which differs at each look"
+ASK_RANDOM = "draw random bytes by ctypes, and may keep them"
+ASK_STREAM = "ask what kind of file a standard stream is"
 ASK_NETWORK = "use the network, which is not available while a snapshot is made"
 REFUSED = {  # audit events, and what the imports do then
     "socket.gethostname": ASK_NAME,
     **dict.fromkeys(("socket.connect", "socket.sendto", "socket.sendmsg"), ASK_NETWORK),
     **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), ASK_NETWORK),
 }
-ENVIRON = ("environ", "__environ", "_environ", "getenv", "secure_getenv", "__secure_getenv")  # of the C library
+STREAM_METHODS = {"isatty": "hear_terminal", "seekable": "hear_position", "tell": "hear_position"}
+# Of the C library.
+ENVIRON = ("environ", "__environ", "_environ", "getenv", "secure_getenv", "__secure_getenv", "wordexp")
+# Functions of the C library whose results no system call shows, or none that differs from others: what the imports do.
+BY_CTYPES = {
+    **dict.fromkeys(("getrandom", "getentropy", "arc4random", "arc4random_buf", "arc4random_uniform"), ASK_RANDOM),
+    **dict.fromkeys(("getauxval", "rand_r", "srand", "srandom", "srand48"), ASK_RANDOM),
+    **dict.fromkeys(("sysinfo", "get_avphys_pages", "sched_getcpu", "getcpu"), ASK_MACHINE),
+}
 # Functions of Python that ask for the status of directories, and use only the type, or whether something is mounted.
 WITHOUT_TIMES = {
     *(("posixpath", name) for name in ("realpath", "_joinrealpath", "ismount")),
@@ -85,6 +96,7 @@ class Watch:
         hear_draws(system)
         Clock.watch()
         self.hear_cpu_time(system, "times")
+        system.sysconf = Heard(system.sysconf, self.hear_memory)
         self.hear_cpu_time(time, "process_time", "process_time_ns", "thread_time", "thread_time_ns")
 
         def uname() -> "Any":
@@ -96,8 +108,10 @@ class Watch:
         system.uname = uname
         for name in "get_terminal_size", "isatty":
             setattr(system, name, Heard(getattr(system, name), self.hear_terminal))
-        for stream in sys.stdin, sys.stdout, sys.stderr:
-            vars(stream)["isatty"] = Heard(stream.isatty, self.hear_terminal)
+        for text in sys.stdin, sys.stdout, sys.stderr:
+            for stream in text, text.buffer, getattr(text.buffer, "raw", text.buffer):
+                for name, method in STREAM_METHODS.items():
+                    setattr(stream, name, Heard(getattr(stream, name), getattr(self, method)))
 
     def hear_whole_status(self, path: "Any") -> None:
         """Note the path of os.stat() or os.lstat(), and whether its caller may keep the times."""
@@ -114,6 +128,10 @@ class Watch:
     def hear_terminal(self, _: object) -> None:
         self.asks_terminal |= self.listens
 
+    def hear_position(self, _: object) -> None:
+        if self.listens:
+            self.refused.append(ASK_STREAM)
+
     def hear_cpu_time(self, module: object, *names: str) -> None:
         """Note calls by code of Python. Libraries may measure themselves."""
 
@@ -124,13 +142,17 @@ class Watch:
         for name in names:
             setattr(module, name, Heard(getattr(module, name), note))
 
+    def hear_memory(self, name: object) -> None:
+        if self.listens and name in ("SC_AVPHYS_PAGES", posix.sysconf_names.get("SC_AVPHYS_PAGES")):
+            self.refused.append(ASK_MACHINE)
+
     def hear_space(self, path: object) -> None:
         if self.listens:
             self.refused.append(f"ask how much space is left in {path!r}")
 
     def hear_stream(self, descriptor: object) -> None:
         if self.listens and descriptor in (0, 1, 2):
-            self.refused.append("ask what kind of file a standard stream is")
+            self.refused.append(ASK_STREAM)
         elif self.listens:
             self.add(self.times, path_of(descriptor))
 
@@ -168,10 +190,21 @@ class Watch:
             self.add_database(arguments[0])
         elif (event == "ctypes.dlsym" and arguments[1] in ENVIRON) or event.startswith("gc.get_"):
             Variables.all_looked_at |= self.listens
-        elif event in REFUSED and not (event == "socket.connect" and isinstance(arguments[1], (str, bytes))):  # Unix
-            self.refused.append(REFUSED[event])
+        else:
+            self.refuse(event, arguments)
         if event in MADE:
             self.add(self.made, arguments[MADE[event]])
+
+    def refuse(self, event: str, arguments: "tuple[Any, ...]") -> None:
+        """Note what a snapshot cannot repeat."""
+        if event == "ctypes.dlsym":
+            reason = BY_CTYPES.get(arguments[1])
+        elif event == "socket.connect" and isinstance(arguments[1], (str, bytes)):  # Unix
+            reason = None
+        else:
+            reason = REFUSED.get(event)
+        if reason is not None:
+            self.refused.append(reason)
 
     def add_database(self, name: object) -> None:
         """Add the files of a database, which SQLite opens itself. Recent changes may be in its log.

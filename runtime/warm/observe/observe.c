@@ -3,19 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/audit.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -24,6 +28,8 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/io.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "warm/observe/mounts.h"
@@ -42,6 +48,7 @@
 /* The maximum number of records that one builder can make the runtime keep: a report has no more. */
 #define RECORDS_MAX 200000
 #define RECORD_MAX  (PATH_MAX + 2)
+#define POLLED_MAX  1024       /* descriptors of one poll(2) that are looked at */
 #define SLOTS       (1U << 19) /* of the set: a power of two, and never full */
 
 struct observer {
@@ -50,6 +57,7 @@ struct observer {
     enum observe_mode mode;
     bool stopped;
     bool executed;                 /* the interpreter: earlier calls are the runtime's own */
+    pid_t interpreter;             /* or one of its threads */
     bool begun;                    /* the imports */
     pid_t quiet;                   /* the thread that asks whether a path exists, or 0 */
     struct seccomp_notif *request; /* of the size that the kernel uses */
@@ -125,6 +133,7 @@ static void begin_imports(struct observer *o)
     memset(o->slots, 0, SLOTS * sizeof(*o->slots));
     note(o, 'B', "");
     o->begun = true;
+    o->interpreter = (pid_t)o->request->pid;
 }
 
 /* Read memory of the waiting process. Return 0 or negative errno. */
@@ -225,7 +234,33 @@ static int follow_magic(pid_t pid, char path[static PATH_MAX])
     return ret < 0 ? ret : join(path, link, rest);
 }
 
-/* Read the path of a call as the process sees it, absolute. -ENOENT: it names nothing. */
+/* Return the descriptor of a standard stream that a path names, or -1. */
+static int stream_of_path(const char *path)
+{
+    static const char *const directories[] = {"fd/", "fdinfo/"};
+    static const char *const devices[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+    const char *in = in_process(path), *name;
+    for (int i = 0; i <= STDERR_FILENO; i++)
+        if (str_eq(path, devices[i]))
+            return i;
+    if (in == NULL && (in = str_after(path, "/dev/fd/")) != NULL)
+        in -= strlen("fd/");
+    for (size_t i = 0; in != NULL && i < sizeof(directories) / sizeof(directories[0]); i++)
+        if ((name = str_after(in, directories[i])) != NULL && name[0] >= '0' && name[0] <= '2' &&
+            name[1] == '\0')
+            return name[0] - '0';
+    return -1;
+}
+
+/* Put the number of a standard stream in the place of its path. */
+static int name_stream(int descriptor, char out[static PATH_MAX])
+{
+    snprintf(out, PATH_MAX, "%d", descriptor);
+    return -ENOTTY;
+}
+
+/* Read the path of a call as the process sees it, absolute. -ENOENT: it names nothing. -ENOTTY: a standard
+ * stream, whose number is in `out`. */
 static int read_path(const struct observer *o, const struct observed_call *call, char out[static PATH_MAX])
 {
     char path[PATH_MAX], base[PATH_MAX], name[32];
@@ -238,6 +273,8 @@ static int read_path(const struct observer *o, const struct observed_call *call,
         memcpy(out, path, strlen(path) + 1);
     } else {
         int directory = call->directory < 0 ? AT_FDCWD : (int)args[call->directory];
+        if (path[0] == '\0' && directory >= 0 && directory <= STDERR_FILENO)
+            return name_stream(directory, out);
         snprintf(name, sizeof(name), "fd/%d", directory);
         ret = read_link(pid, directory == AT_FDCWD ? "cwd" : name, base);
         if (ret < 0)
@@ -248,6 +285,9 @@ static int read_path(const struct observer *o, const struct observed_call *call,
     for (int i = 0; ret == 0 && i < 8; i++) {
         size_t before = strlen(out);
         tidy(out);
+        int stream = stream_of_path(out);
+        if (stream >= 0)
+            return name_stream(stream, out);
         ret = follow_magic(pid, out);
         if (ret == -ENOTDIR)
             return -ENOENT;
@@ -255,6 +295,125 @@ static int read_path(const struct observer *o, const struct observed_call *call,
             break;
     }
     return ret;
+}
+
+/* libselinux asks whether a file system of the kernel exists, the C library asks for /dev/shm. */
+static void note_file_system(struct observer *o, const char *path)
+{
+    if (str_after(path, "/sys/") == NULL && str_after(path, "/proc/") == NULL &&
+        str_after(path, "/dev/") == NULL)
+        note(o, 'f', path);
+}
+
+/* Return whether a descriptor of the calling process is a standard stream of the interpreter. A process that
+ * the imports start may have others. */
+static bool is_stream(const struct observer *o, uint64_t descriptor)
+{
+    char name[32], own[PATH_MAX], theirs[PATH_MAX];
+    if ((uint32_t)descriptor > STDERR_FILENO)
+        return false;
+    snprintf(name, sizeof(name), "fd/%d", (int)descriptor);
+    int ret = read_link((pid_t)o->request->pid, name, theirs);
+    if (ret == 0 || ret == -ENOTDIR)
+        ret = read_link(o->interpreter, name, own);
+    return (ret != 0 && ret != -ENOTDIR) || str_eq(own, theirs);
+}
+
+/* Before the imports, the interpreter itself looks at its streams. */
+static void note_stream(struct observer *o, uint64_t descriptor)
+{
+    if (o->begun && is_stream(o, descriptor))
+        note(o, 'H', "ask what kind of file a standard stream is");
+}
+
+/* Note the address of the code that has made a call, 0 if it is unknown. */
+static void note_caller(struct observer *o, char kind, uint64_t marked, uint64_t number)
+{
+    char record[48];
+    bool known = (marked ^ (uint64_t)WARM_MARK) >> 32 == 0;
+    snprintf(record, sizeof(record), "%" PRIx64 ":%" PRIx64,
+             known ? (uint64_t)o->request->data.args[3] : (uint64_t)0, number);
+    if (o->begun && o->quiet != (pid_t)o->request->pid)
+        note(o, kind, record);
+}
+
+static void note_fcntl(struct observer *o, uint64_t descriptor, uint64_t command)
+{
+    if ((int)command == F_GETLK || (int)command == F_OFD_GETLK)
+        note(o, 'H', "ask for locks of other processes");
+    else if ((int)command != F_GETFD && (int)command != F_SETFD)
+        note_stream(o, descriptor);
+}
+
+static void note_ioctl(struct observer *o, uint64_t descriptor, uint64_t request)
+{
+    if ((uint32_t)descriptor > STDERR_FILENO)
+        note(o, 'H', "ask a device, a file system or a network interface by ioctl");
+    else if ((uint32_t)request == TCGETS || (uint32_t)request == TIOCGWINSZ)
+        note(o, 't', "");
+    else if ((uint32_t)request != FIOCLEX && (uint32_t)request != FIONCLEX)
+        note_stream(o, descriptor);
+}
+
+static void note_poll(struct observer *o, uint64_t address, uint64_t count)
+{
+    struct pollfd polled;
+    for (uint64_t i = 0; i < count && i < POLLED_MAX; i++)
+        if (read_memory((pid_t)o->request->pid, address + i * sizeof(polled), &polled, sizeof(polled)) == 0 &&
+            polled.fd >= 0)
+            note_stream(o, (uint64_t)polled.fd);
+}
+
+static void note_select(struct observer *o, uint64_t count, const __u64 *sets)
+{
+    for (int i = 0; i < 3; i++) {
+        unsigned char first = 0;
+        if (count > 0 && sets[i] != 0)
+            (void)read_memory((pid_t)o->request->pid, sets[i], &first, sizeof(first));
+        for (unsigned fd = 0; fd <= STDERR_FILENO; fd++)
+            if ((first >> fd & 1) != 0)
+                note_stream(o, fd);
+    }
+}
+
+/* Return the number of the calling process in its own pid namespace, or -1. */
+static long own_number(pid_t pid)
+{
+    static const char name[] = "\nNSpid:";
+    char status[4096];
+    struct error ignored = {0};
+    cleanup_fd int dir = proc_open_process(pid, &ignored);
+    if (dir < 0 || io_read_small_at(dir, "status", status, sizeof(status)) < 0)
+        return -1;
+    char *numbers = strstr(status, name);
+    if (numbers == NULL)
+        return -1;
+    numbers += sizeof(name) - 1;
+    numbers[strcspn(numbers, "\n")] = '\0';
+    const char *last = strrchr(numbers, '\t');
+    return last != NULL ? strtol(last, NULL, 10) : -1;
+}
+
+/* A thread asks for its process by the number of the process. */
+static void note_other(struct observer *o, uint64_t process)
+{
+    if ((int)process != 0 && (int)process != own_number((pid_t)o->request->pid))
+        note(o, 'H', "ask for another process, or send it a signal");
+}
+
+/* Note the file of a descriptor: -ENOTDIR is none, such as a pipe. */
+static void note_opened(struct observer *o, char kind, uint64_t descriptor)
+{
+    char name[32], path[PATH_MAX];
+    snprintf(name, sizeof(name), "fd/%d", (int)descriptor);
+    if ((uint32_t)descriptor <= STDERR_FILENO)
+        note_stream(o, descriptor);
+    else if (read_link((pid_t)o->request->pid, name, path) < 0)
+        return;
+    else if (kind == 'f')
+        note_file_system(o, path);
+    else
+        note(o, kind, path);
 }
 
 static void note_address(struct observer *o, uint64_t address, uint64_t size)
@@ -301,11 +460,26 @@ static void note_made(struct observer *o, const char *path)
     note(o, 'm', path);
 }
 
+/* Return whether a path, in the root of the process, leads to /dev/random or /dev/urandom. */
+static bool is_random(pid_t pid, const char *path)
+{
+    struct stat st;
+    struct error ignored = {0};
+    cleanup_fd int dir = proc_open_process(pid, &ignored);
+    cleanup_fd int root = dir < 0 ? -1 : openat(dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    cleanup_fd int file = root < 0 ? -1 : path_open_in_root(root, path, O_PATH, 0);
+    return file >= 0 && fstat(file, &st) == 0 && S_ISCHR(st.st_mode) &&
+           (st.st_rdev == makedev(1, 8) || st.st_rdev == makedev(1, 9));
+}
+
+/* The interpreter may open the device before the imports begin, for the seed of hash(3). */
 static void note_open(struct observer *o, uint64_t flags, const char *path)
 {
     if ((flags & O_CREAT) != 0)
         note(o, 'm', path);
     bool reads = (flags & O_ACCMODE) != O_WRONLY;
+    if (reads && (flags & O_PATH) == 0 && o->begun && is_random((pid_t)o->request->pid, path))
+        note(o, 'H', "read random bytes from a device, and may keep them");
     note(o, (flags & O_PATH) != 0 ? 's' : reads ? 'o' : 'p', path);
 }
 
@@ -313,14 +487,6 @@ static void note_program(struct observer *o, const char *path)
 {
     note(o, 'o', path);
     note(o, 'x', path);
-}
-
-/* libselinux asks whether a file system of the kernel exists, the C library asks for /dev/shm. */
-static void note_file_system(struct observer *o, const char *path)
-{
-    if (str_after(path, "/sys/") == NULL && str_after(path, "/proc/") == NULL &&
-        str_after(path, "/dev/") == NULL)
-        note(o, 'f', path);
 }
 
 static void note_path(struct observer *o, const struct observed_call *call)
@@ -338,6 +504,10 @@ static void note_path(struct observer *o, const struct observed_call *call)
     if (ret == -EFAULT || ret == -ENOENT || ret == -ENAMETOOLONG || ret == -ESRCH ||
         (ret < 0 && call->kind == OBSERVED_EXECUTE))
         return;
+    if (ret == -ENOTTY) {
+        note_stream(o, (uint64_t)(path[0] - '0'));
+        return;
+    }
     if (ret < 0) {
         note(o, 'H', "do something that cannot be observed");
         return;
@@ -385,57 +555,119 @@ static void note_limit(struct observer *o, uint64_t number)
     note(o, 'q', question);
 }
 
-static void note_call(struct observer *o)
+/* Note a call with a descriptor, or with the number of a process. Return false for one that names a path. */
+static bool note_descriptor(struct observer *o, const struct observed_call *call, uint64_t subject,
+                            uint64_t detail)
 {
-    const struct seccomp_data *data = &o->request->data;
-    const struct observed_call *call = data->arch == AUDIT_ARCH_X86_64 ? observed_call(data->nr) : NULL;
-    if (call == NULL) {
-        note(o, 'H', "make system calls of another architecture");
-        return;
-    }
-    bool own = call->kind == OBSERVED_LIMIT || call->kind == OBSERVED_QUESTION || call->number == SYS_prctl;
-    if (own && !o->executed)
-        return;
     switch (call->kind) {
-    case OBSERVED_ADDRESS:
-        note_address(o, data->args[call->subject], data->args[call->detail]);
-        break;
-    case OBSERVED_OWN:
-        note_own_address(o, data->args[call->subject], data->args[call->detail]);
-        break;
-    case OBSERVED_MESSAGE:
-        note_message(o, data->args[call->subject]);
-        break;
-    case OBSERVED_FAMILY:
-        note(o, 'N', "");
-        break;
-    case OBSERVED_HOST:
-        note(o, 'u', "");
-        break;
-    case OBSERVED_FORK:
-        note_clone(o, data->nr == SYS_clone ? data->args[0] : data->nr == SYS_vfork ? CLONE_VFORK : 0);
-        break;
-    case OBSERVED_CLONE3:
-        note_clone3(o, data->args[call->subject]);
-        break;
-    case OBSERVED_LIMIT:
-        note_limit(o, data->args[call->subject]);
-        break;
-    case OBSERVED_QUESTION:
-        note(o, 'q', call->phrase);
-        break;
-    case OBSERVED_HIDDEN:
-        note(o, 'H', call->phrase);
-        break;
     case OBSERVED_OUTPUT: /* that of the imports is in a file in memory, and a process that they start has its
                              own */
         if (!o->begun)
             note(o, 'P', "");
-        break;
+        return true;
+    case OBSERVED_STREAM:
+        if (call->number != SYS_fstat)
+            note_stream(o, subject);
+        else if (is_stream(o, subject))
+            note_caller(o, 'd', subject, 0);
+        return true;
+    case OBSERVED_FCNTL:
+        note_fcntl(o, subject, detail);
+        return true;
+    case OBSERVED_IOCTL:
+        note_ioctl(o, subject, detail);
+        return true;
+    case OBSERVED_POLL:
+        note_poll(o, subject, detail);
+        return true;
+    case OBSERVED_SELECT:
+        note_select(o, subject, &o->request->data.args[call->detail]);
+        return true;
+    case OBSERVED_OTHER:
+        note_other(o, subject);
+        return true;
+    case OBSERVED_OPENED:
+        note_opened(o, 's', subject);
+        return true;
+    case OBSERVED_ROOM:
+        note_opened(o, 'f', subject);
+        return true;
+    case OBSERVED_RANDOM:
+        note_caller(o, 'r', detail, subject);
+        return true;
     default:
-        note_path(o, call);
-        break;
+        return false;
     }
+}
+
+/* Note a call that names no path. Return false for one that does. */
+static bool note_plain(struct observer *o, const struct observed_call *call)
+{
+    const struct seccomp_data *data = &o->request->data;
+    uint64_t subject = call->subject >= 0 ? data->args[call->subject] : 0;
+    uint64_t detail = call->detail >= 0 ? data->args[call->detail] : 0;
+    switch (call->kind) {
+    case OBSERVED_ADDRESS:
+        note_address(o, subject, detail);
+        return true;
+    case OBSERVED_OWN:
+        note_own_address(o, subject, detail);
+        return true;
+    case OBSERVED_MESSAGE:
+        note_message(o, subject);
+        return true;
+    case OBSERVED_FAMILY:
+        note(o, 'N', "");
+        return true;
+    case OBSERVED_HOST:
+        note(o, 'u', "");
+        return true;
+    case OBSERVED_FORK:
+        note_clone(o, data->nr == SYS_clone ? data->args[0] : data->nr == SYS_vfork ? CLONE_VFORK : 0);
+        return true;
+    case OBSERVED_CLONE3:
+        note_clone3(o, subject);
+        return true;
+    case OBSERVED_LIMIT:
+        note_limit(o, subject);
+        return true;
+    case OBSERVED_QUESTION:
+        note(o, 'q', call->phrase);
+        return true;
+    case OBSERVED_HIDDEN:
+        note(o, 'H', call->phrase);
+        return true;
+    default:
+        return note_descriptor(o, call, subject, detail);
+    }
+}
+
+/* Return whether the runtime's child makes such a call, too, before it executes the program. */
+static bool is_of_child(const struct observed_call *call)
+{
+    return call == NULL || call->number == SYS_prctl || call->number == SYS_capset ||
+           (call->kind >= OBSERVED_STREAM && call->kind <= OBSERVED_QUESTION);
+}
+
+static void note_call(struct observer *o)
+{
+    const struct seccomp_data *data = &o->request->data;
+    const struct observed_call *call = data->arch == AUDIT_ARCH_X86_64 ? observed_call(data->nr) : NULL;
+    char phrase[80];
+    if (!o->executed && is_of_child(call))
+        return;
+    if (data->arch != AUDIT_ARCH_X86_64) {
+        note(o, 'H', "make system calls of another architecture");
+        return;
+    }
+    if (call == NULL) {
+        snprintf(phrase, sizeof(phrase), "make system call %d, whose result may differ between containers",
+                 data->nr);
+        note(o, 'H', phrase);
+        return;
+    }
+    if (!note_plain(o, call))
+        note_path(o, call);
 }
 
 /* Return the name of the list of mounts that a builder opens, or NULL. */
