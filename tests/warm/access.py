@@ -177,6 +177,8 @@ class Container:
         self.input: bytes | None = None
         self.before: list[str] = []
         self.options: list[str] = []
+        self.pipe = False
+        """Whether the input is a pipe, and not a file."""
 
     def mount(self, destination: str, source: Path | str, *options: str) -> None:
         """Add a read-only volume."""
@@ -188,6 +190,10 @@ class Container:
         """Add a file system in memory."""
         mount = {"destination": destination, "type": "tmpfs", "source": "tmpfs", "options": list(options)}
         self.config["mounts"].append(mount)
+
+    def unmount(self, destination: str) -> None:
+        """Remove a mount."""
+        self.config["mounts"] = [m for m in self.config["mounts"] if m["destination"] != destination]
 
     def limit(self, name: str, number: int) -> None:
         """Set a limit."""
@@ -202,6 +208,10 @@ class Container:
     def variables(self, *words: str) -> None:
         """Add variables."""
         self.process["env"] += words
+
+    def cpus(self, *numbers: int) -> None:
+        """Let its caller use only these CPUs."""
+        self.before += ["taskset", "--cpu-list", ",".join(map(str, numbers))]
 
     def read(self, text: bytes) -> None:
         """Give it a file as standard input."""
@@ -249,6 +259,32 @@ def change_cgroup(c: Container, n: int, _: Path) -> None:
     c.linux["cgroupsPath"] = f"/{MARKS[n]}-{threading.get_ident()}"
 
 
+def change_shm(c: Container, n: int, volume: Path) -> None:
+    """Share a directory with other processes, where one of them has left something."""
+    c.unmount("/dev/shm")
+    # If it were writable, the tracker of SharedMemory would remove what it has found.
+    c.mount("/dev/shm", volume.parent / f"shm-{n}")
+
+
+def change_shm_mode(c: Container, n: int, _: Path) -> None:
+    """Make no directory for shared memory, or one with another mode."""
+    c.unmount("/dev/shm")
+    if n:
+        c.temporary("/dev/shm", "mode=755")
+
+
+def change_time(c: Container, n: int, _: Path) -> None:
+    """Set the clocks of the start of the machine."""
+    c.namespace("time", True)
+    c.linux["timeOffsets"] = {name: {"secs": (n + 1) * 10**6} for name in ("monotonic", "boottime")}
+
+
+def change_stream(c: Container, n: int, _: Path) -> None:
+    """Set a file with a text, or a pipe."""
+    c.read(b"text")
+    c.pipe = bool(n)
+
+
 Change = Callable[[Container, int, Path], object]
 CHANGES: dict[str, Change] = {
     "variable": lambda c, n, _: c.variables(f"SECRET={MARKS[n]}"),
@@ -287,8 +323,18 @@ CHANGES: dict[str, Change] = {
         devices=[{"path": f"/dev/own{MARKS[n]}", "type": "c", "major": 1, "minor": 3, "fileMode": 0o666}]
     ),
     "network": change_network,
+    "shm": change_shm,
+    "shm-mode": change_shm_mode,
+    "affinity": lambda c, n, _: c.cpus((min, max)[n](os.sched_getaffinity(0))),
+    "affinity-number": lambda c, n, _: c.cpus(*sorted(os.sched_getaffinity(0))[: n + 1]),
+    "time": change_time,
+    "net": change_network,
+    "personality": lambda c, n, _: c.linux.update(personality={"domain": ("LINUX", "LINUX32")[n]}),
+    "datemsk": lambda c, n, v: c.variables(f"DATEMSK={('/none', v / 's')[n]}"),
+    "pwd": lambda c, n, _: c.variables(f"PWD={('/', '/proc/1/cwd')[n]}"),
+    "stream": change_stream,
 }
-ROOT_ALONE = {"sysctl", "cgroup", "cgroup-file", "groups", "user", "pids", "device", "maps"}
+ROOT_ALONE = {"time", "net", "sysctl", "cgroup", "cgroup-file", "groups", "user", "pids", "device", "maps"}
 # The difference is the volume itself.
 OF_VOLUMES = {"volume", "xattr", "xattr-name", "certificate"}
 
@@ -366,7 +412,11 @@ class Runs:
             root_line = f"root:x:0:0:{mark}:/root:/bin/sh\n"
             others = f"{mark}:x:4321:4321::/:/bin/sh\nsomebody:x:4322:4322::/home/{mark}:/bin/sh\n"
             (scratch / f"passwd-{n}").write_text(root_line + others)
+            (scratch / f"shm-{n}").mkdir()
+            (scratch / f"shm-{n}").chmod(0o1777)
             (scratch / f"group-{n}").write_text(f"root:x:0:\n{mark}:x:4321:\n")
+        (scratch / "shm-1" / "state").write_text("text")
+        (scratch / "shm-1" / "state").chmod(0o644)
         serve(listener, MARKS[1])
 
     def missing(self, row: Row) -> str | None:
@@ -405,8 +455,9 @@ class Runs:
         standard_input = place / "input"
         standard_input.write_bytes(container.input or b"")
         with (standard_input if container.input is not None else Path(os.devnull)).open("rb") as source:
+            given: dict[str, Any] = {"input": container.input} if container.pipe else {"stdin": source}
             try:
-                done = subprocess.run(command, stdin=source, capture_output=True, timeout=PATIENCE_S, check=False)
+                done = subprocess.run(command, **given, capture_output=True, timeout=PATIENCE_S, check=False)
             except subprocess.TimeoutExpired:
                 subprocess.run([RUNTIME, "delete", "--force", command[-1]], check=False)
                 return f"exit code: none after {PATIENCE_S} s", "failed"

@@ -412,4 +412,115 @@ with socket.socket() as s:
     except OSError as error: got = error.errno"""),
 ]
 
+IFREQ = "import fcntl, socket, struct\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+
+# The state of the process, its streams, its namespaces and its shared memory: for mutate.py, which changes all of them.
+STATE = [
+    Row("shared memory: os.path.exists", "shm", "import os; got = os.path.exists('/dev/shm/state')"),
+    Row("shared memory: os.listdir", "shm", "import os; got = sorted(os.listdir('/dev/shm'))"),
+    Row("shared memory: open", "shm", "got = open('/dev/shm/state').read()"),
+    Row("shared memory: os.scandir", "shm", "import os; got = sorted(e.name for e in os.scandir('/dev/shm'))"),
+    Row("shared memory: glob", "shm", "import glob; got = glob.glob('/dev/shm/st*')"),
+    Row("shared memory: its mode", "shm-mode", "import os; got = os.stat('/dev/shm').st_mode"),
+    Row("shared memory: os.access", "shm-mode", "import os; got = os.access('/dev/shm', os.W_OK), os.path.isdir('/dev/shm')"),
+    Row("shared memory: is it mounted", "shm-mode", "import os; got = os.path.ismount('/dev/shm')"),
+    Row("SharedMemory", "shm", """from multiprocessing import shared_memory as shared
+try: memory = shared.SharedMemory('state'); got = bytes(memory.buf[:4]); memory.close()
+except OSError as error: got = error.errno"""),
+    c("shm_open(3)", "shm", "d = libc.shm_open(b'/state', 0, 0); got = d >= 0; d < 0 or os.close(d)"),
+    c("shmget(2)", "shm", "got = call(29, 77, 0, 0)"),
+    c("shmctl(2)", "shm", "got = call(31, 0, 14, buffer)"),
+    Row("affinity: the set", "affinity", "import os; got = sorted(os.sched_getaffinity(0))"),
+    Row("affinity: the number", "affinity-number", "import os; got = len(os.sched_getaffinity(0)), os.cpu_count()"),
+    c("affinity: sched_getaffinity(2)", "affinity", "got = (call(204, 0, 128, buffer), buffer.raw[:8])"),
+    Row("affinity: /proc/self/status", "affinity", "got = [l for l in open('/proc/self/status') if l.startswith('Cpus')]"),
+    c("no_new_privs", "privileges", "got = libc.prctl(39, 0, 0, 0, 0)"),
+    c("seccomp mode", "privileges", "got = libc.prctl(21, 0, 0, 0, 0)"),
+    c("dumpable", "privileges", "got = libc.prctl(3, 0, 0, 0, 0)"),
+    c("securebits", "privileges", "got = libc.prctl(27, 0, 0, 0, 0)"),
+    c("timer slack", "scheduler", "got = libc.prctl(30, 0, 0, 0, 0)"),
+    c("personality(2)", "personality", "got = libc.personality(0xffffffff)"),
+    c("get_mempolicy(2)", "affinity", "got = call(239, 0, 0, 0, 0, 0)"),
+    Row("time namespace: its link", "time", "import os; got = bool(os.readlink('/proc/self/ns/time'))"),
+    Row("time namespace: its offsets", "time", "got = open('/proc/self/timens_offsets').read()"),
+    Row("time namespace: /proc/uptime", "time", "got = open('/proc/uptime').read().partition('.')[0][:-3]"),
+    Row("network namespace: SIOCGIFCONF", "net", IFREQ + """import array
+b = array.array('B', bytes(4096)); got = struct.unpack('iL', fcntl.ioctl(s, 0x8912, struct.pack('iL', 4096, b.buffer_info()[0])))[0]
+s.close(); del s, b"""),
+    Row("network namespace: SIOCGIFADDR", "net", IFREQ + """
+try: got = fcntl.ioctl(s, 0x8915, struct.pack('256s', b'lo'))[20:24]
+except OSError as error: got = error.errno
+s.close(); del s"""),
+    Row("network namespace: if_nameindex", "net", "import socket; got = socket.if_nameindex()"),
+    Row("network namespace: an abstract socket", "net", """import socket
+s = socket.socket(socket.AF_UNIX); s.bind('\\0state'); got = s.getsockname(); s.close(); del s"""),
+    Row("process: a thread's directory", "pids", "import os; got = os.path.exists('/proc/self/task/2')"),
+    Row("process: another one's directory", "pids", "import os; got = os.path.exists('/proc/2')"),
+    Row("process: a signal to another one", "pids", """import os
+try: os.kill(2, 0); got = 0
+except OSError as error: got = error.errno"""),
+    c("process: pidfd_open(2)", "pids", "got = call(434, 2, 0); got < 0 or os.close(got); got = got < 0"),
+    c("open_tree(2)", "volume", "d = call(428, -100, b'/secret/maybe', 0); got = d >= 0; d < 0 or os.close(d)"),
+    c("wordexp(3)", "variable", """
+w = (ctypes.c_void_p * 4)(); libc.wordexp(b'$SECRET', w, 0); got = ctypes.string_at(ctypes.c_void_p.from_address(w[1]).value) if w[0] else ''
+del w"""),
+    c("getdate(3): DATEMSK", "datemsk", "libc.getdate(b'x'); got = ctypes.c_int.in_dll(libc, 'getdate_err').value"),
+    c("get_current_dir_name(3): PWD", "pwd", "libc.get_current_dir_name.restype = ctypes.c_char_p; got = libc.get_current_dir_name()"),
+    *(
+        Row(f"standard stream: {name}", "stream", f"import os\ntry: got = {text}\nexcept OSError as error: got = error.errno")
+        for name, text in {
+            "os.isatty": "os.isatty(0)",
+            "os.fstat": "os.fstat(0).st_size",
+            "os.stat": "os.stat(0).st_mode",
+            "os.lseek": "os.lseek(0, 0, 1)",
+            "os.pread": "os.pread(0, 4, 0)",
+            "os.dup": "(d := os.dup(0), os.fstat(d).st_size, os.close(d))[1]",
+            "/dev/stdin": "os.stat('/dev/stdin').st_size",
+            "/dev/fd": "os.stat('/dev/fd/0').st_size",
+            "realpath": "os.path.realpath('/dev/stdin')",
+            "its link": "os.readlink('/proc/self/fd/0')",
+            "fdinfo": "open('/proc/self/fdinfo/0').read()",
+            "fcntl": "__import__('fcntl').fcntl(0, __import__('fcntl').F_GETFL)",
+            "FIONREAD": "__import__('fcntl').ioctl(0, 0x541B, bytes(4))",
+            "select": "__import__('select').select([0], [], [], 0)[0]",
+            "seekable": "__import__('sys').stdin.seekable()",
+            "ttyname": "os.ttyname(0)",
+            "a socket": "__import__('socket').socket(fileno=os.dup(0)).family",
+            "a map of memory": "__import__('mmap').mmap(0, 4, prot=1)[:4]",
+            "fpathconf": "os.fpathconf(0, 'PC_PIPE_BUF')",
+        }.items()
+    ),
+    c("standard stream: fstat(2)", "stream", "got = (call(5, 0, buffer), buffer.raw[48:56])"),
+    c("standard stream: statx(2)", "stream", "got = (call(332, 0, b'', 0x1000, 0x7ff, buffer), buffer.raw[40:48])"),
+    c("standard stream: poll(2)", "stream", "got = (call(7, b'\\0\\0\\0\\0\\x05\\0\\0\\0', 1, 0))"),
+]
+
+# Each start must draw other bytes.
+RANDOM = [
+    Row("/dev/urandom", "", "got = open('/dev/urandom', 'rb', buffering=0).read(16)"),
+    Row("/dev/random", "", "import os; d = os.open('/dev/random', 0); got = os.read(d, 16); os.close(d)"),
+    Row("a link to /dev/urandom", "", "import os; os.symlink('/dev/urandom', '/tmp/u'); got = open('/tmp/u', 'rb', 0).read(16); os.unlink('/tmp/u')"),
+    c("getrandom(2)", "", "got = (call(318, buffer, 16, 0), buffer.raw[:16])"),
+    c("getentropy(3)", "", "got = (libc.getentropy(buffer, 16), buffer.raw[:16])"),
+    c("AT_RANDOM", "", "libc.getauxval.restype = ctypes.c_ulong; got = ctypes.string_at(libc.getauxval(25), 16)"),
+    Row("/proc/sys/kernel/random/uuid", "", "got = open('/proc/sys/kernel/random/uuid').read()"),
+    Row("sqlite3", "", "import sqlite3; got = sqlite3.connect(':memory:').execute('select random()').fetchone()"),
+    Row("random.Random", "", "import random; got = random.Random().random()"),
+    Row("random.Random, with the time", "", "import random, time; got = random.Random(time.time_ns()).random()"),
+    Row("random.Random, with hash()", "", "import random; got = random.Random(hash('text')).random()"),
+    Row("random.Random, a sample", "", "import random; got = random.Random().sample(range(10**9), 3)"),
+    Row("a subclass of random.Random", "", "import random\nclass Own(random.Random): pass\ngot = list(range(50)); Own().shuffle(got)"),
+    Row("a method of random.Random", "", "import random; f = random.Random().random; got = f(); del f"),
+    Row("_random", "", "import _random; got = _random.Random().random()"),
+    Row("the state of a generator", "", "import random; got = hash(random.Random().getstate())"),
+    Row("the state of the global generator", "", "import random; got = hash(random.getstate())"),
+    Row("tempfile.mktemp", "", "import tempfile; got = tempfile.mktemp()"),
+    Row("secrets", "", "import secrets; got = secrets.token_hex()"),
+    Row("uuid1", "", "import uuid; got = str(uuid.uuid1())"),
+    Row("uuid4", "", "import uuid; got = str(uuid.uuid4())"),
+    Row("ssl", "", "import ssl; got = ssl.RAND_bytes(16)"),
+    Row("email", "", "import email.utils; got = email.utils.make_msgid()"),
+    Row("os.urandom in a thread", "", "import os, threading\ngot = []\nt = threading.Thread(target=lambda: got.append(os.urandom(8))); t.start(); t.join(); del t"),
+]
+
 TABLE = {"variables": VARIABLES, "files": FILES, "changed files": CHANGED, "host": HOST}

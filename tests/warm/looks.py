@@ -4,7 +4,7 @@ Each text is an expression. PATH is a path in the container, NAME a variable, MO
 imported. An exception of an expression counts as its value. The rows of accesses.py are further ways.
 """
 
-from accesses import FILES, HOST, VARIABLES, Row
+from accesses import FILES, HOST, RANDOM, STATE, VARIABLES, Row
 
 PATHS = [
     "open(PATH).read()",
@@ -130,6 +130,27 @@ NEVER_WARM = (
     *("/proc/self/status", "/proc/self/mount", "/proc/mounts", "/proc/1/mountinfo"),
 )
 NEVER_WARM_CHANGES = {"host", "domain", "statvfs"}
+
+
+# Changes of rows of STATE, and others of the same kinds.
+COMPARED = {"shm", "shm-mode", "affinity", "affinity-number", "datemsk", "pwd"}
+OTHER_CHANGES = {"umask", "oom", "ioprio", "scheduler", "stdin", "limit"}
+STATE_CHANGES = sorted({row.change for row in STATE} - {"volume"} | OTHER_CHANGES)
+
+
+def state_rows() -> list[Row]:
+    """Return rows about the process and its surroundings."""
+    return STATE
+
+
+def compared_rows() -> list[Row]:
+    """Return those of which there is a snapshot, so that each start compares the state."""
+    return [row for row in STATE if row.change in COMPARED and not row.name.startswith(("shm", "SharedMemory"))]
+
+
+def random_rows() -> list[Row]:
+    """Return rows that see another value in each start."""
+    return RANDOM
 
 
 def rows() -> list[Row]:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import worlds
 from access import Runs
-from mutations import BY_PIP, MUTATIONS, Mutation
+from mutations import BY_PIP, MUTATIONS, RANDOM, STATE, Mutation
 
 PER_WORLD = 20
 # A world ends after so many states in turn that have no snapshot.
@@ -67,7 +67,8 @@ class Life:
 
     def __init__(self, world: worlds.World, name: str, total: Total, table: dict[Mutation, int]) -> None:
         """Begin with a world."""
-        self.world, self.name, self.total, self.table = world, name, total, table
+        self.world, self.name, self.total = world, name, total
+        self.table = {"state": STATE, "compared": STATE, "random": RANDOM}.get(world.kind, table)
         self.story: list[str] = []
 
     def live(self) -> None:
@@ -77,9 +78,12 @@ class Life:
             self.total.complain(f"{self.name}: it does not run: {expected[-1500:]}")
             return
         usable, made, hopeless = False, 0, 0
-        while not self.total.enough() and made < PER_WORLD and hopeless < PATIENCE:
-            usable = usable or self.prepare(expected)
-            hopeless = 0 if usable else hopeless + 1
+        per_world = PER_WORLD if self.world.kind != "random" else PATIENCE
+        while not self.total.enough() and made < per_world:
+            if hopeless == PATIENCE and self.world.kind == "files":
+                break
+            usable = usable or (hopeless < PATIENCE and self.prepare(expected))
+            hopeless = 0 if usable else min(hopeless + 1, PATIENCE)
             said = self.mutate()
             if not said:
                 continue
@@ -90,9 +94,11 @@ class Life:
             if found != expected:
                 self.judge(found, start, expected)
                 return
-            if usable:
+            # Modules of the other kinds often are a reason against a snapshot. That it is one is what counts then.
+            if usable or self.world.kind != "files":
                 made += 1
                 self.total.note("mutations", name)
+                self.total.note(f"in worlds of the kind {self.world.kind}")
                 self.total.note("still warm" if start == "warm" else "then cold")
                 self.total.note("mutations that a program sees", "") if before != expected else None
             usable = start == "warm"

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import looks
-from worlds import TIME, VERSIONS, World, possible_changes
+from worlds import TIME, VERSIONS, World, possible_changes, state_changes
 
 Mutation = Callable[[World], str | None]
 VALUES = ("one", "two", "", "three words here")
@@ -338,6 +338,25 @@ def change_surroundings(world: World) -> str | None:
     return f"{name}: {number}"
 
 
+def change_state(world: World) -> str | None:
+    """Change streams, shared memory, affinity, privileges, limits or namespaces: mostly what a module looks at."""
+    looked_at = [row.change for row in world.tree.chosen if row.change in state_changes()]
+    name = world.choice.choice(looked_at if looked_at and world.choice.random() < 0.7 else state_changes())
+    number = world.choice.choice((None, 0, 1))
+    if world.changes.get(name) == number:
+        return None
+    if number is None:
+        del world.changes[name]
+    else:
+        world.changes[name] = number
+    return f"{name}: {number}"
+
+
+def start_again(world: World) -> str | None:
+    """Change nothing: another start must draw other numbers."""
+    return f"another start of {world.tree.chosen[0].name}"
+
+
 def change_volume(world: World) -> str | None:
     """Mount the other volume that the rows of accesses.py look at."""
     world.volume = 1 - world.volume
@@ -428,4 +447,7 @@ SURROUNDINGS: dict[Mutation, int] = {
     mask: 4,
 }
 MUTATIONS = FILES | SURROUNDINGS
+# Of worlds of the kinds "state" and "random".
+STATE: dict[Mutation, int] = {change_state: 10, change_volume: 1, set_variable: 1}
+RANDOM: dict[Mutation, int] = {start_again: 1}
 BY_PIP: dict[Mutation, int] = {upgrade: 6}

@@ -21,13 +21,16 @@ SAY = """import gc, json, os, resource, socket, sys, report
 live = [sorted(os.environ.items()), sys.path, sys.argv, os.getcwd(), socket.gethostname(), tuple(sys.flags),
         sorted(os.sched_getaffinity(0)), os.umask(0), sorted(os.listdir('/dev')),
         [resource.getrlimit(getattr(resource, n)) for n in sorted(dir(resource)) if n.startswith('RLIMIT_')]]
-print(json.dumps([report.seen, live]))
+print(json.dumps([report.seen, live, report.fresh]))
 print('warm' if gc.get_freeze_count() else 'cold')"""
 REPORT = """import importlib
-seen = {{}}
+seen, fresh = {{}}, {{}}
 for name in {names!r}:
     try:
         module = importlib.import_module(name)
+        if {fresh!r}:
+            fresh[name] = repr(module.seen)
+            continue
         seen[name] = [getattr(module, 'mark', None), repr(module.seen), module.__file__]
     except Exception as error:
         seen[name] = repr(error)
@@ -41,6 +44,8 @@ except Exception as error:
     seen = f"{{type(error).__name__}} {{getattr(error, 'errno', '')}}"
 """
 VERSIONS = 4
+KINDS = {"files": 5, "state": 2, "compared": 2, "random": 1}
+"""Worlds with their weights: modules look at files above all, at the state of the process, or draw random bytes."""
 
 
 def make_wheels(directory: Path) -> None:
@@ -70,8 +75,8 @@ def make_wheels(directory: Path) -> None:
 class Tree:
     """Directories of modules and data, and the ways to make their files."""
 
-    def __init__(self, top: Path, choice: random.Random) -> None:
-        """Make them; `site` is where pip installs to: that of a virtual environment."""
+    def __init__(self, top: Path, choice: random.Random, kind: str) -> None:
+        """Make them; `site` is where pip installs to: that of a virtual environment. `kind` is one of KINDS."""
         self.top, self.choice = top, choice
         self.first, self.second, self.data = (top / n for n in ("first", "second", "data"))
         venv.create(top / "venv", symlinks=True)
@@ -84,13 +89,18 @@ class Tree:
             self.write(self.data / name, self.word())
         (self.data / "link").symlink_to("a")
         (self.data / "directory-link").symlink_to("sub")
-        self.names = [f"m{number}" for number in range(7)]
-        self.rows = [f"r{number}" for number in range(4)]
+        sources = {"files": (7, 4, looks.rows), "state": (0, 2, looks.state_rows), "random": (0, 1, looks.random_rows)}
+        sources["compared"] = (0, 2, looks.compared_rows)
+        modules, number_of_rows, find = sources[kind]
+        self.names = [f"m{number}" for number in range(modules)]
+        self.rows = [f"r{number}" for number in range(number_of_rows)]
         for number in range(len(self.names)):
             self.write(self.module_path(number), self.module_text(number))
-        for name, row in zip(self.rows, choice.sample(looks.rows(), len(self.rows)), strict=True):
+        self.chosen = choice.sample(find(), len(self.rows))
+        for name, row in zip(self.rows, self.chosen, strict=True):
             self.write(self.second / f"{name}.py", f"# {row.name}\n{row.text}\nseen = got\n")
-        self.write(self.second / "report.py", REPORT.format(names=[*self.names, *self.rows]))
+        report = REPORT.format(names=[*self.names, *self.rows], fresh=kind == "random")
+        self.write(self.second / "report.py", report)
 
     def module_path(self, number: int) -> Path:
         """Return the path of a module; some are packages."""
@@ -150,7 +160,11 @@ class World:
         self.runs, self.place, self.choice, self.wheels, self.pip = runs, place, random.Random(seed), wheels, pip
         place.mkdir()
         place.chmod(0o755)
-        self.tree = Tree(place / "tree", self.choice)
+        kinds = [kind for kind in KINDS if kind in os.environ.get("MUTATIONS_KINDS", kind)]
+        [self.kind] = self.choice.choices(kinds, [KINDS[kind] for kind in kinds])
+        self.drawn: set[str] = set()
+        """What the starts of this world have drawn."""
+        self.tree = Tree(place / "tree", self.choice, self.kind)
         self.changes: dict[str, int] = {}
         self.variables = {"LOOK_A": "one"}
         self.path = ["/first", "/second", "/site"]
@@ -201,7 +215,13 @@ class World:
 
     def run(self, mode: str) -> tuple[str, str]:
         """Run the program. Return its output, and whether it was warm."""
-        return self.runs.run(self.container(), self.place, mode)
+        said, start = self.runs.run(self.container(), self.place, mode)
+        if self.kind != "random" or said.startswith("exit code"):
+            return said, start
+        drawn = json.loads(said)[2].values()
+        repeated = self.drawn.intersection(drawn)
+        self.drawn.update(drawn)
+        return f"repeated: {self.tree.chosen[0].name}" if repeated else "new numbers", start
 
     def end(self) -> None:
         """Remove all files."""
@@ -210,13 +230,19 @@ class World:
 
 def possible_changes() -> list[str]:
     """Return the names of the changes of access.py that can be made here."""
-    return [n for n in CHANGES if n not in looks.LEFT_OUT and not (ROOTLESS and n in ROOT_ALONE) and n != "statvfs"]
+    left_out = {*looks.LEFT_OUT, *looks.STATE_CHANGES} - {"umask", "oom", "ioprio", "scheduler", "limit"}
+    return [n for n in CHANGES if n not in left_out and not (ROOTLESS and n in ROOT_ALONE) and n != "statvfs"]
+
+
+def state_changes() -> list[str]:
+    """Return the names of those that change the state of the process and its surroundings."""
+    return [n for n in looks.STATE_CHANGES if not (ROOTLESS and n in ROOT_ALONE)]
 
 
 def describe_difference(one: str, two: str) -> str:
     """Return the parts of two reports that differ."""
     try:
-        (seen, live), (other_seen, other_live) = json.loads(one), json.loads(two)
+        (seen, live, _), (other_seen, other_live, _) = json.loads(one), json.loads(two)
     except ValueError:
         return f"{one[-1500:]!r}, cold {two[-1500:]!r}"
     found: list[Any] = [
