@@ -349,9 +349,10 @@ static void note_ioctl(struct observer *o, uint64_t descriptor, uint64_t request
 {
     if ((uint32_t)descriptor > STDERR_FILENO)
         note(o, 'H', "ask a device, a file system or a network interface by ioctl");
-    else if ((uint32_t)request == TCGETS || (uint32_t)request == TIOCGWINSZ)
-        note(o, 't', "");
-    else if ((uint32_t)request != FIOCLEX && (uint32_t)request != FIONCLEX)
+    else if ((uint32_t)request == TCGETS || (uint32_t)request == TIOCGWINSZ) {
+        if (o->begun) /* the interpreter asks at its start, and a restored process again */
+            note(o, 't', "");
+    } else if ((uint32_t)request != FIOCLEX && (uint32_t)request != FIONCLEX)
         note_stream(o, descriptor);
 }
 
