@@ -29,6 +29,8 @@ CLOCK = "clock"  # The name of a variable with the time of the import (note_cloc
 READS = "reads"  # The path of a kernel file that imports may read although its content varies (may_read).
 # Modules that may draw random bytes while they are imported, or packages with all in them (probe_draws.py).
 DRAWS = "draws"  # None. Other rows renew what it keeps, or nothing depends on it.
+WORDS = "words"  # The module of a global generator, and how many words of 32 bits it draws from that (has_drawn).
+FIRST_ITEM = "first item"  # None. It may look at the first item of sys.path (Places in probe_doubles.py).
 RANDBITS = "randbits"  # The name of its variable for secrets.randbits(): what it draws becomes part of a generator.
 SETTING = "setting"  # Pairs of its functions: one returns a setting, and the other changes it (changes.py).
 KEPT_BYTES = "kept bytes"  # Names of its variables: random bytes, or their hexadecimal form (renew_bytes).
@@ -351,9 +353,19 @@ def renew_ssl(ssl: "Any", entropy: bytes) -> None:
     ssl.RAND_add(entropy, float(len(entropy)))
 
 
+def library_of_rust(rust: "Any") -> "Any":
+    """Return the functions of the OpenSSL in cryptography, or None. While they are hidden, _openssl lacks them."""
+    return find_module("_openssl.lib") or getattr(getattr(rust, "_openssl", None), "lib", None)
+
+
+def prepare_rust(rust: "Any") -> None:
+    if hasattr(rust, "openssl") and not hasattr(library_of_rust(rust), "RAND_add"):
+        raise RuntimeError("this release of cryptography has no RAND_add(), by which random numbers become new")
+
+
 def renew_rust(rust: "Any", entropy: bytes) -> None:
     if hasattr(rust, "openssl"):
-        renew_openssl(rust._openssl, entropy)
+        library_of_rust(rust).RAND_add(entropy, len(entropy), float(len(entropy)))
 
 
 def renew_openssl(openssl: "Any", entropy: bytes) -> None:
@@ -486,6 +498,7 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     ("_ssl", RENEW, renew_ssl),
     # cryptography brings an OpenSSL of its own, so this needs entropy, too. Older releases bind it in another module.
     # Source: https://github.com/pyca/cryptography, src/cryptography/hazmat/bindings/openssl/binding.py.
+    ("cryptography.hazmat.bindings._rust", PREPARE, prepare_rust),
     ("cryptography.hazmat.bindings._rust", RENEW, renew_rust),
     ("cryptography.hazmat.bindings._openssl", RENEW, renew_openssl),
     # Every process must draw other numbers from numpy. The agent gives new seeds to generators that have none of the
@@ -553,6 +566,14 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     ("branca.element", DRAWS, None),
     ("langsmith._internal._constants", DRAWS, None),
     ("transformers.utils.hub", DRAWS, None),
+    # rich numbers links of a page from a number of the global generator, and jax keeps five factors for times to wait.
+    # Source: https://github.com/Textualize/rich, rich/style.py, _id_generator; https://github.com/jax-ml/jax,
+    # jax/_src/clusters/k8s_cluster.py, retry().
+    ("rich.style", WORDS, ("random", 1)),
+    ("jax._src.clusters.k8s_cluster", WORDS, ("numpy.random", 10)),
+    # cv2 asks whether the program is in its own directory, and puts sys.path back.
+    # Source: https://github.com/opencv/opencv, modules/python/package/cv2/__init__.py, bootstrap().
+    ("cv2", FIRST_ITEM, None),
     # multiprocessing and loky, which joblib contains, make a tracker with a finalizer when they are imported. Every
     # import of scikit-learn makes one. It does nothing before it has started a process, so the end can stay short.
     # Source: CPython, Lib/multiprocessing/resource_tracker.py; https://github.com/joblib/loky,

@@ -144,13 +144,21 @@ def clock_of(holder: "Any", spaces: "list[tuple[str, dict[str, Any]]]", moment: 
         if names is holder:
             out |= names_with(names, moment, f"clock:{clock}:{module}:")
         for name, value in names.items():
-            inner = getattr(value, "__dict__", None) if value is not names else None
+            inner = attributes_of(value) if value is not names else None
             if type(inner) is dict and not isinstance(value, type(sys)) and (value is holder or inner is holder):
                 out |= names_with(inner, moment, f"clock:{clock}:{module}:{name}.")
     if not out:
         kind = type(holder).__name__
         raise Failed(f"the imports keep the time at which they run in a {kind}, where it cannot be set forward")
     return out
+
+
+def attributes_of(thing: object) -> object:
+    """Return the dictionary of an object, or None. Its type may have another idea of attributes."""
+    try:
+        return object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return None
 
 
 def names_with(names: "dict[str, object]", thing: object, beginning: str) -> set[bytes]:

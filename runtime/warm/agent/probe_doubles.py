@@ -3,8 +3,10 @@
 TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
     import posix
+    import sys
     from typing import Any
 
+    from packages import FIRST_ITEM, at
     from probe_look import path_of
     from probe_watch import Watch
 
@@ -113,7 +115,7 @@ class Places(list[str]):
         self.watch = watch
 
     def note(self) -> None:
-        if self.watch.listens:
+        if self.watch.listens and sys._getframe(2).f_globals.get("__name__") not in at(FIRST_ITEM):
             self.watch.refused.append("look at the first item of sys.path, which depends on the program")
 
     def __contains__(self, place: object) -> bool:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bootstrap import Failed
-    from packages import DRAWS, KEPT_BYTES, MT19937_WORDS, RANDBITS, SALTED, STREAMS, at, bit_generators, comes_from
-    from packages import own_state, seed_sequences, sequence_of
+    from packages import DRAWS, KEPT_BYTES, MT19937_WORDS, RANDBITS, SALTED, STREAMS, WORDS, at, bit_generators
+    from packages import comes_from, own_state, seed_sequences, sequence_of
     from probe_doubles import QUIET
     from probe_trace import Trace
 
@@ -287,19 +287,28 @@ def is_kept(module: str, value: bytes) -> bool:
     return any(names.get(name) in (value, value.hex()) for name in at(KEPT_BYTES).get(module, ()))
 
 
+def words_drawn(module: str) -> int:
+    """Return how many words the loaded modules draw from a global generator, of those that packages.py knows."""
+    return sum(words for name, (own, words) in at(WORDS).items() if own == module and name in sys.modules)
+
+
 def has_drawn(module: str) -> bool:
-    """Tell whether a global generator has the seed of the system, and is no longer in its first state.
+    """Tell whether a global generator has the seed of the system, and is not in the state in which we expect it.
 
     MT19937 makes 624 numbers at once, when the first is drawn. numpy says of which number it has made its first state.
     """
     if module == "random":
         generator: "Any" = getattr(sys.modules.get("random"), "_inst", None)
-        return generator is not None and own_state(generator)[-1] != MT19937_WORDS
+        place = words_drawn(module) or MT19937_WORDS
+        return generator is not None and own_state(generator)[-1] != place
     mtrand: "Any" = sys.modules.get("numpy.random.mtrand")
     bits: "Any" = getattr(getattr(mtrand, "_rand", None), "_bit_generator", None)
     sequence = sequence_of(bits)
     if not isinstance(getattr(sequence, "entropy", None), int):
         return False
-    first = type(bits)(sequence).state["state"]
+    generator = type(bits)(sequence)
+    for _ in range(words_drawn(module)):
+        generator.random_raw(1, False)
+    first = generator.state["state"]
     state = bits.state["state"]
     return first["pos"] != state["pos"] or bytes(first["key"]) != bytes(state["key"])
