@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "warm/agent/apart.h"
+#include "warm/agent/clocks.h"
 #include "warm/agent/ending.h"
 #include "warm/agent/loaded.h"
 #include "warm/agent/memory.h"
@@ -465,6 +466,7 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"arm", arm, METH_VARARGS, NULL},
+    {"clock_readers", clock_readers, METH_VARARGS, NULL},
     {"environment", environment, METH_VARARGS, NULL},
     {"fill_words", fill_words, METH_VARARGS, NULL},
     {"first_environment", first_environment, METH_VARARGS, NULL},
@@ -479,6 +481,7 @@ static PyMethodDef methods[] = {
     {"open_for", open_for, METH_VARARGS, NULL},
     {"probe_text", probe_text, METH_VARARGS, NULL},
     {"rest_threads", rest_threads, METH_VARARGS, NULL},
+    {"shift_clocks", shift_clocks, METH_VARARGS, NULL},
     {"swap", swap, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
     {"trampolines", trampolines, METH_O, NULL},

@@ -49,6 +49,7 @@ CHANGED = b"changed:"  # of a record of the probe: a place in a module that othe
 
 # Times that imports have read, and that every restored process sets forward: Clock in resume.py.
 CLOCKS: "list[Any]" = []
+COMPARED = b"compared:"  # of a record of the probe: the modules or libraries that have read a clock.
 CLOCK = b"clock:"  # of a record of the probe: the function of time, the module, the variable or "variable.attribute"
 
 
@@ -139,6 +140,36 @@ def import_modules(modules: list[str], record: "Any", report: "int | None" = Non
         record.rest(module)
 
 
+def own_modules() -> "set[str]":
+    """Return the modules that the start has loaded beside the standard library: of .pth files, and sitecustomize."""
+    library = str(getattr(sys.modules.get("os"), "__file__", "")).rpartition("/")[0] + "/"
+    out = {"sitecustomize", "usercustomize"}
+    for name in LOADED:
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(path, str) and (not path.startswith(library) or "-packages/" in path):
+            out.add(name)
+    return out
+
+
+def check_values(values: "Any", digests: set[bytes], clocks: "list[tuple[str, str, str]]") -> None:
+    """Raise Failed if the imports have left anything else than in the probe, whose clocks tell another time.
+
+    `clocks`: variables that are set forward. This comes before anything that asks an object for its __dict__, which
+    CPython may then make.
+    """
+    reader = next(digest for digest in digests if digest.startswith(COMPARED))[len(COMPARED) :].decode()
+    for _, module, path in clocks:
+        owner, _, name = path.rpartition(".")
+        place = sys.modules.get(module)
+        values.times.add(id(getattr(getattr(place, owner, None) if owner else place, name, None)))
+    for module, variable, digest in values.digests():
+        if digest not in digests:
+            raise Failed(
+                f"the imports read a clock (in {reader}), and the variable '{variable}' of the module '{module}'"
+                " is different each time"
+            )
+
+
 def read_order(report: int) -> "tuple[bool, set[bytes]]":
     """Wait for the runtime's order. The runtime sends it when it has recorded the process (builder_state.h).
 
@@ -176,12 +207,17 @@ def import_for_good(
     wanted = {digest[len(CHANGED) :].decode() for digest in digests if digest.startswith(CHANGED)}
     record = resume["Record"](loaded, atexit, wanted)
     add_directories(modules)
+    values = resume["Values"](own_modules()) if any(digest.startswith(COMPARED) for digest in digests) else None
     record.start()
     import_modules(modules, record, report)
     record.stop()
     if keeps:
         KEPT.extend(keep_files(before))
-    CLOCKS.extend(note_clocks(digests, resume))
+    clocks = clock_variables(digests, resume)
+    if values is not None:
+        check_values(values, digests, clocks)
+        del values
+    CLOCKS.extend(note_clocks(clocks, resume))
     gc.collect()
     generators = resume["unseeded_generators"](gc, digests)
     states = resume["random_states"](gc)
@@ -196,10 +232,11 @@ def import_for_good(
     return generators, idle, record
 
 
-def note_clocks(digests: set[bytes], resume: "dict[str, Any]") -> "list[Any]":
+def clock_variables(digests: set[bytes], resume: "dict[str, Any]") -> "list[tuple[str, str, str]]":
     """Return the variables of modules that have the time at which their import read a clock.
 
-    `digests`: has records of the probe, which watches the clocks (Stamp in probe_clocks.py).
+    `digests`: has records of the probe, which watches the clocks (Stamp in probe_clocks.py). Each item is a function of
+    the module time, a module, and a variable or "variable.attribute".
     """
     found: "list[tuple[str, str, str]]" = []
     for module, name in resume["at"](resume["CLOCK"]).items():
@@ -209,8 +246,13 @@ def note_clocks(digests: set[bytes], resume: "dict[str, Any]") -> "list[Any]":
         if digest.startswith(CLOCK):
             _, function, module, name = digest.decode().split(":")
             found.append((function, module, name))
+    return found
+
+
+def note_clocks(variables: "list[tuple[str, str, str]]", resume: "dict[str, Any]") -> "list[Any]":
+    """Return these variables as Clock in resume.py."""
     clocks = []
-    for function, module, path in found:
+    for function, module, path in variables:
         names = vars(sys.modules[module]) if module in sys.modules else {}
         owner, _, name = path.rpartition(".")
         names = getattr(names.get(owner), "__dict__", {}) if owner else names
@@ -450,6 +492,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             lambda atexit=atexit: settle(environ, excepthook, collecting, found, modules, resume),
             report,
         )
+        resume["atexit"] = atexit
         for name in "fill_words", "keep", "note_streams", "open_for", "swap", "thaw", "trampolines", "words_of":
             resume[name] = getattr(agent, name)
         begin_main()

@@ -173,7 +173,7 @@ static int find_code(struct loaded *loaded, unsigned long size, void *data)
     return 0;
 }
 
-static const char *library_at(uintptr_t address)
+const char *library_at(uintptr_t address)
 {
     struct search search = {address, NULL};
     dl_iterate_phdr(find_code, &search);

@@ -17,6 +17,9 @@ PyObject *trampolines(PyObject *self, PyObject *number);
  * or -1 if that fails (METH_VARARGS). */
 PyObject *open_for(PyObject *self, PyObject *args);
 
+/* Return the path of the library with this address in its code, or NULL. "": the program itself. */
+const char *library_at(uintptr_t address);
+
 /* Return the path of the library whose function a thread of glibc runs. `robust_list` is the address of the
  * thread's list of robust mutexes. "": the program itself, NULL: not known. */
 const char *library_of_thread(uintptr_t robust_list);

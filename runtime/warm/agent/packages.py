@@ -6,6 +6,7 @@ and each restored process use the same table. packages.h is the table for C.
 
 import posix
 import sys
+import time
 
 TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ STATES = "states"  # (module, gc): return generators with a digest of their stat
 TRACKER = "tracker"  # The name of a class whose finalizer acts only if it has started a process (tracker_acts).
 COUNTED = "counted"  # None. The module reports instances of its types that are left at exit (is_counted).
 CLOCK = "clock"  # The name of a variable with the time of the import (note_clocks() in bootstrap.py).
+# How often its code may read clocks: other rows set what it keeps, or nothing depends on it (Clock in probe_clocks.py).
+# None: any number of times, also by datetime, whose result only its own variables have (values.py).
+TIMES = "times"
 READS = "reads"  # The path of a kernel file that imports may read although its content varies (may_read).
 # Modules that may draw random bytes while they are imported, or packages with all in them (probe_draws.py).
 DRAWS = "draws"  # None. Other rows renew what it keeps, or nothing depends on it.
@@ -378,6 +382,21 @@ def renew_platform(platform: "Any", _: bytes) -> None:
         platform._uname_cache = None
 
 
+# The year of the snapshot, if dateutil keeps it.
+YEARS: "list[int]" = []
+
+
+def prepare_dateutil(_: "Any") -> None:
+    YEARS.append(time.localtime().tm_year)
+
+
+def renew_dateutil(parser: "Any", _: bytes) -> None:
+    year = time.localtime().tm_year
+    if year not in YEARS:
+        info = parser.DEFAULTPARSER.info
+        info._year, info._century = year, year // 100 * 100
+
+
 def renew_uuid(uuid: "Any", _: bytes) -> None:
     uuid._node = uuid._last_timestamp = None
 
@@ -482,6 +501,18 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # probe watches the clocks.
     # Source: CPython, Lib/logging/__init__.py, _startTime.
     ("logging", CLOCK, "_startTime"),
+    ("logging", TIMES, 1),
+    # dateutil keeps the year, from which it guesses the century of two digits. pandas imports it.
+    # Source: https://github.com/dateutil/dateutil, src/dateutil/parser/_parser.py, parserinfo.__init__().
+    ("dateutil.parser._parser", TIMES, 1),
+    ("dateutil.parser._parser", PREPARE, prepare_dateutil),
+    ("dateutil.parser._parser", RENEW, renew_dateutil),
+    # f2py, which scipy imports, keeps a date for a comment in the C files that it writes.
+    # Source: https://github.com/numpy/numpy, numpy/f2py/rules.py, generationtime.
+    ("numpy.f2py.rules", TIMES, None),
+    # IPython tells on some days of the year how old it is.
+    # Source: https://github.com/ipython/ipython, IPython/core/tips.py, _tips.
+    ("IPython.core.tips", TIMES, None),
     # numexpr starts threads when it is imported, and pandas imports it if it is installed. It notices by a new process
     # id that a fork has left the threads behind, but in a container the id may be the same. The agent ends the threads
     # before the fork and starts them after it.
@@ -615,6 +646,9 @@ def at(kind: str) -> "dict[str, Any]":
     """Return the rows of this kind: modules, and what each row says."""
     return {module: what for module, own, what in ROWS if own == kind}
 
+
+# Parts of the paths of libraries that read the clock for themselves: for their generators, locks and allocators.
+LIBRARY_TIMES = "libcrypto", "/cryptography/hazmat/bindings/_rust", "libarrow", "libjax_common", "/_polars_runtime"
 
 ENDINGS = at(END_THREADS)
 RENEWALS = at(RENEW)

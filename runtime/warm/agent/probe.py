@@ -9,20 +9,19 @@ if TYPE_CHECKING:
     import gc
     import posix
     import sys
-    import time
-    from typing import Any
 
-    from bootstrap import CHANGED, LOADED, TEMPORARY, Failed, add_directories, end, import_modules, leave_place
-    from bootstrap import put, receive, send
+    from bootstrap import CHANGED, TEMPORARY, Failed, add_directories, end, import_modules, leave_place
+    from bootstrap import own_modules, put, receive, send
     from hidden import EFFECTS, Record
     from packages import end_threads, random_states, seed_digests
-    from probe_clocks import clock_records
+    from probe_clocks import clock_records, value_records, watch_clocks
     from probe_doubles import QUIET, Machine, Variables
-    from probe_draws import check_draws
+    from probe_draws import UNHEARD, check_draws
     from probe_look import answer, changed_at, kernel_value
     from probe_paths import ELSEWHERE, look_around, path_records, places
     from probe_trace import Trace
     from probe_watch import ASK_NAME, Watch
+    from values import Values
 
 COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC
 
@@ -131,50 +130,11 @@ def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped
         elsewhere = path.startswith(ELSEWHERE + TEMPORARY)
         if not elsewhere and "__pycache__" not in path and changed_at(path) >= watch.began:
             raise Failed(f"the imports make '{path}', which would be missing")
-    if keeps_date(watch.began / 1e9):
-        raise Failed("the imports keep the time that datetime.now() or date.today() has told them")
     if any(signal.getitimer(kind)[0] for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
         raise Failed("the imports set a timer")
     if has_secrets():
         raise Failed("the imports make an SSL context, whose secrets would be the same in all containers")
     check_draws(trace)
-
-
-def keeps_date(began: float) -> bool:
-    """Tell whether an object refers to a date or time between `began`, in seconds since the epoch, and now.
-
-    The functions of datetime read the clock themselves, and their types cannot be replaced. The collector does not know
-    containers that have only numbers and the like, but other objects refer to those.
-    """
-    datetime: "Any" = sys.modules.get("datetime")
-    if datetime is None:
-        return False
-    kinds = {datetime.date}
-    while not kinds.issuperset(more := {heir for kind in kinds for heir in type.__subclasses__(kind)}):
-        kinds |= more
-    things = gc.get_objects()  # before there are times of this function
-    ended = float(time.time())
-    zone = datetime.timezone.utc
-    aware = [datetime.datetime.fromtimestamp(when, zone) for when in (began - 1, ended + 1)]
-    plain = [when.replace(tzinfo=None) for when in aware]
-    local = [datetime.datetime.fromtimestamp(when) for when in (began - 1, ended + 1)]
-    days = {when.date() for when in plain + local}
-
-    def is_now(value: "Any") -> bool:
-        if not isinstance(value, datetime.datetime):
-            return value in days
-        return any(low <= value <= high for low, high in ([aware] if value.tzinfo else [plain, local]))
-
-    for _ in range(3):
-        inner: "dict[int, Any]" = {}
-        for start in range(0, len(things), 10000):
-            for thing in gc.get_referents(*things[start : start + 10000]):
-                if type(thing) in kinds and is_now(thing):
-                    return True
-                if type(thing) in (dict, tuple) and not gc.is_tracked(thing):
-                    inner[id(thing)] = thing
-        things = list(inner.values())
-    return False
 
 
 def has_secrets() -> bool:
@@ -211,14 +171,8 @@ def customize_again() -> None:
     site = sys.modules.get("site")
     if site is None:  # -S
         return
-    import os.path
-
-    library = os.path.dirname(os.__file__) + "/"
-    for name in LOADED:
-        path = getattr(sys.modules.get(name), "__file__", None)
-        own = isinstance(path, str) and (not path.startswith(library) or "-packages/" in path)
-        if own or name in ("sitecustomize", "usercustomize"):
-            sys.modules.pop(name, None)
+    for name in own_modules():
+        sys.modules.pop(name, None)
     directories = list(sys.path)
     site.addsitepackages(set())
     if site.ENABLE_USER_SITE:
@@ -236,6 +190,9 @@ def explore(agent, modules: list[str], report: int, atexit: "Any") -> None:  # t
         bare = top_level()
         watch = Watch(agent.memory_file(), agent.memory_file())
         interpreter = look_at_interpreter()
+        values = Values(own_modules())
+        watch_clocks(agent)
+        UNHEARD(1)  # without getrandom(2) the interpreter opens a device now, and keeps it open
         posix.access(f"{QUIET}B", 0)
         customize_again()
         watch.names.clear()
@@ -249,6 +206,7 @@ def explore(agent, modules: list[str], report: int, atexit: "Any") -> None:  # t
         EFFECTS.clear()  # they refer to what the checks look for among all objects
         del record
         watch.listens = False
+        compared = value_records(agent, values)
         trace = ask_trace(report)
         check_interpreter(interpreter)
         end_threads()
@@ -256,7 +214,7 @@ def explore(agent, modules: list[str], report: int, atexit: "Any") -> None:  # t
         leave_place()
         out |= {put("g", digest) for digest, _, _ in random_states(gc)} | clock_records()
         out |= {put("g", digest) for digest in seed_digests(gc)}
-        out |= {put("v", sys.version)}
+        out |= {put("v", sys.version)} | compared
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
         out |= {put("t")} if watch.asks_terminal or trace.asks_terminal else set()
         out |= {put("w", place) for place in places(watch)}

@@ -1,4 +1,8 @@
-"""Times that an import reads from a clock and keeps: where they are, so that each container sets them forward."""
+"""Times that an import reads from a clock and keeps: where they are, so that each container sets them forward.
+
+While the imports run, the clocks of a probe are years away from those of a builder (clocks.c). If the imports have read
+one, the two compare all that the imports have left (values.py).
+"""
 
 TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
@@ -7,7 +11,9 @@ if TYPE_CHECKING:
     import time
     from typing import Any
 
-    from bootstrap import Failed, put
+    from bootstrap import COMPARED, Failed, put
+    from packages import LIBRARY_TIMES, TIMES, at
+    from values import Values
 
 
 class Stamp(float):
@@ -35,23 +41,63 @@ def made_of(number: "Any", clock: str) -> "Any":
     return found
 
 
+SHIFT = 201172861  # seconds, the same as in clocks.c
+DATED = 0, 5, 11  # the clocks that clocks.c shifts: CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_TAI
+
+
 class Clock:
-    """A function of the module time that returns stamps."""
+    """A function of the module time that returns stamps, or texts and fields of the present time."""
 
     names = "time", "monotonic", "perf_counter", "clock_gettime"
-    plain: "list[tuple[int, str]]" = []  # plain numbers that the imports have made of stamps, with their clocks
+    # Functions of the present time, with the number of their arguments then.
+    of_now = {
+        "ctime": 0,
+        "gmtime": 0,
+        "localtime": 0,
+        "asctime": 0,
+        "strftime": 1,
+        "tzset": 0,
+    }
+    plain: "list[tuple[int, str]]" = []  # plain numbers that the imports have made of stamps, with their clocks.
+    reads: "dict[str, int]" = {}  # modules with the number of their reads.
+    readers: set[str] = set()  # modules that have read more often than packages.py says.
+    shift: "Any" = None  # the agent's function.
 
     def __init__(self, name: str, read: "Any") -> None:
         self.name = name
         self.read = read
 
-    def __call__(self, *clock: int) -> "Any":
-        return made_of(self.read(*clock), "" if clock else self.name)
+    def __call__(self, *given: "Any") -> "Any":
+        if len(given) > self.of_now.get(self.name, 1):
+            return self.read(*given)
+        module = str(sys._getframe(1).f_globals.get("__name__", ""))
+        shifted = self.shift(0)
+        self.reads[module] = self.reads.get(module, 0) + (shifted != 0 and self.name != "tzset")
+        most = at(TIMES).get(module, 0)
+        is_known = most is None or self.reads[module] <= most or self.name == "tzset"  # resume() calls it again
+        self.shift(0 if is_known else shifted)
+        try:
+            now = self.read(*given)
+        finally:
+            self.shift(shifted)
+        if shifted and not is_known:
+            self.readers.add(module)
+            if not self.name.startswith("time") and given[:1] not in [(clock,) for clock in DATED]:
+                now = now + SHIFT if type(now) is float else now + SHIFT * 10**9 if type(now) is int else now
+        return made_of(now, "" if given else self.name)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.read, name)
+
+    @classmethod
+    def now(cls) -> float:
+        """Return the time that the clock tells now, without a note."""
+        return float(getattr(time.time, "read", time.time)())  # with -S there is no double
 
     @classmethod
     def watch(cls) -> None:
         """Replace the functions of the module time, and the arithmetic of stamps."""
-        for name in (*cls.names, *(f"{name}_ns" for name in cls.names)):
+        for name in (*cls.names, *(f"{name}_ns" for name in cls.names), *cls.of_now):
             setattr(time, name, cls(name, getattr(time, name)))
         for kind, plain in (Stamp, float), (Moment, int):
             for name in (
@@ -100,6 +146,38 @@ def conversion(method: "Any") -> "Any":
     return convert
 
 
+def watch_clocks(agent: "Any") -> None:
+    """From now on, tell another time. Raise Failed if the interpreter does not ask the agent."""
+    Clock.shift = agent.shift_clocks
+    then = Clock.now()
+    agent.shift_clocks(2)
+    if abs(then - Clock.now()) < SHIFT // 2:
+        raise Failed("the clock of this interpreter cannot be watched")
+    agent.shift_clocks(1)
+
+
+def value_records(agent: "Any", values: "Values") -> set[bytes]:
+    """Return records of everything that the imports have left, if that may depend on a clock that they have read.
+
+    Reads by the libraries and modules that packages.py knows do not count.
+    """
+    agent.shift_clocks(0)
+    libraries = {name for name in agent.clock_readers() if not any(own in name for own in LIBRARY_TIMES)}
+    if not Clock.readers and not libraries:
+        return set()
+    values.numbers = {number for number, _ in Clock.plain if not is_small(number)}
+    readers = Clock.readers or {name.rpartition("/")[2] or sys.executable for name in libraries}
+    records = {COMPARED + ",".join(sorted(readers)).replace(" ", "").encode()}
+    digests = {digest for _, _, digest in values.digests()}
+    values.numbers = set()  # clock_records() looks for objects that have them
+    return {put("g", record) for record in records | digests}
+
+
+def is_small(number: int) -> bool:
+    """Tell whether a number is too small for a time. Small ones are everywhere."""
+    return -10000 < number < 10000
+
+
 def clock_records() -> set[bytes]:
     """Return records of the variables of modules that are times. Raise Failed if a time is kept anywhere else."""
     spaces = [(name, vars(module)) for name, module in sys.modules.items() if isinstance(module, type(sys))]
@@ -118,8 +196,8 @@ def clock_records() -> set[bytes]:
 
 
 def holders_of(number: int) -> "list[object]":
-    """Return the objects that refer to a number of this value. Small ones are everywhere, and are no times."""
-    if -10000 < number < 10000:
+    """Return the objects that refer to a number of this value."""
+    if is_small(number):
         return []
     known = {id(pair) for pair in Clock.plain}
     found = []

@@ -479,7 +479,8 @@ static void note_open(struct observer *o, uint64_t flags, const char *path)
     if ((flags & O_CREAT) != 0)
         note(o, 'm', path);
     bool reads = (flags & O_ACCMODE) != O_WRONLY;
-    if (reads && (flags & O_PATH) == 0 && o->begun && is_random((pid_t)o->request->pid, path))
+    if (reads && (flags & O_PATH) == 0 && o->begun && o->quiet != (pid_t)o->request->pid &&
+        is_random((pid_t)o->request->pid, path))
         note(o, 'H', "read random bytes from a device, and may keep them");
     note(o, (flags & O_PATH) != 0 ? 's' : reads ? 'o' : 'p', path);
 }
