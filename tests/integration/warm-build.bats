@@ -407,7 +407,7 @@ mount("/dev/shm", arguments[0])' "$PWD/shm" # like Podman
         [Umask]='os.umask(0o077)' [Cwd]='os.chdir("/usr")' [Nice]='os.nice(3)'
         ['Max open files']='resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))'
         [Cpus_allowed]='os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})'
-        [Name]='ctypes.CDLL(None).prctl(15, b"other", 0, 0, 0)' [NoNewPrivs]='ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)'
+        [Name]='ctypes.CDLL(None).prctl(15, b"other", 0, 0, 0)'
     )
     local change
     is_rootless || changes[Uid]='os.setuid(65534)' # a user has only one
@@ -427,7 +427,8 @@ process["user"] = {"uid": 0, "gid": 0}'
         [3]='os.set_blocking(0, False): change the standard streams'
         [4]='os.dup2(2, 1): change the standard streams'
         [5]='os.set_inheritable(0, False): change the standard streams'
-        [6]='ctypes.CDLL(None).prctl(1, 9): change an attribute of the process by prctl'
+        [6]='ctypes.CDLL(None).prctl(1, 9): ask for or change an attribute of the process by prctl'
+        [8]='ctypes.CDLL(None).prctl(38, 1, 0, 0, 0): ask for or change an attribute of the process by prctl'
         [7]='ctypes.CDLL(None).shmget(0x1234, 4096, 0o1666): use System V IPC'
     )
     local change

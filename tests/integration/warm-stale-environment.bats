@@ -322,7 +322,7 @@ mount("/dev/shm", "tmpfs", "mode=755", kind="tmpfs")'
     now_says "{${cpus[1]}}" -c "$SAY"
 }
 
-# What the system call does is not known here, or what it asks for is not in a snapshot.
+# The runtime does not know the system call, or a snapshot cannot contain the answer.
 @test "imports that ask the kernel what no question covers: no snapshot, and the reason" {
     local module
     module calls.py <<<'import ctypes

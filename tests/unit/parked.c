@@ -215,7 +215,7 @@ static void say(const char *name, bool good)
     printf("%s %s\n", good ? "good" : "bad", name);
 }
 
-/* What is mapped has its old content after MADV_DONTNEED. */
+/* Mapped memory has its old content after MADV_DONTNEED. */
 static bool is_restored_by_mapping(char *page)
 {
     return madvise(page, 4096, MADV_DONTNEED) == 0 && page[0] == 'd';

@@ -39,12 +39,13 @@ read_only = mapped()
 libc.mprotect(ctypes.c_void_p(read_only), ctypes.c_size_t(SIZE), 1)
 hidden = mapped()
 libc.mprotect(ctypes.c_void_p(hidden), ctypes.c_size_t(SIZE), 0)
-# Blocks that glibc maps; the last two share a page with nothing else either.
-block = libc.malloc(2 * SIZE)
+# Blocks that glibc maps: those of more than 32 MiB always, and smaller ones until it has freed one.
+LARGE = 33 << 20
+block = libc.malloc(LARGE)
 filled(block, 2 * SIZE)
-aligned = libc.aligned_alloc(1 << 16, 2 * SIZE)
+aligned = libc.aligned_alloc(1 << 16, LARGE)
 filled(aligned, 2 * SIZE)
-buffer = ctypes.create_string_buffer(2 * SIZE)
+buffer = ctypes.create_string_buffer(LARGE)
 filled(ctypes.addressof(buffer), 2 * SIZE)
 
 REGIONS = {

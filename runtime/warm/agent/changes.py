@@ -67,7 +67,8 @@ def copy_of(kind: str, holder: "Any") -> "Any":
         return set.copy(holder)
     if kind == OWN_SETTING:
         return holder[0]()
-    return dict.copy(holder)
+    # dict.copy() calls methods of a type of Python, and the probe's posix.environ notes that.
+    return dict(list(dict.items(holder)))
 
 
 def identities(kind: str, content: "Any") -> "Any":

@@ -46,6 +46,7 @@ BY_NAME: "tuple[Any, ...]" = (
 )
 LEAVES = frozenset((str, int, float, bool, bytes, type(None)))
 BOUND = type(len), type(object().__str__)
+METHODS = (*BOUND, type((lambda _: 0).__get__(0)))
 UNSEEN_NAMES = {  # whose instances differ, and which other rules know
     "builtins": ("frame", "traceback"),
     "_weakref": ("ReferenceType", "ProxyType", "CallableProxyType"),
@@ -66,6 +67,9 @@ SHOWN: "dict[str, Any]" = {
     "buffer": lambda buffer: buffer.getvalue(),
     "hash": lambda found: found.hexdigest(),
 }
+# Types that a probe replaces, and whose draws it notes (probe_draws.py).
+GENERATORS = "_random.Random", "numpy.random.mtrand.RandomState"
+GENERATOR_NAMES = "Random", "RandomState", "SystemRandom"
 HASHES = "_hashlib", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_md5", "_blake2"
 STAMPS = "Stamp", "Moment"  # numbers of a probe
 DOUBLES = "Heard", "Draw"  # functions of a probe
@@ -142,6 +146,7 @@ class Values:
     def digests(self) -> "list[tuple[str, str, bytes]]":
         """Return module, variable and digest of each variable that the imports have made or changed."""
         own = {name for kind in (RENEW, KEPT_BYTES, RANDBITS) for name in at(kind)}
+        own |= {"random", "_random"}
         own |= {name for name, most in at(TIMES).items() if most is None} | set(at(WORDS))
         draws = tuple(f"{name}." for name in at(DRAWS))
         self.addresses = set(map(id, gc.get_objects()))
@@ -233,6 +238,8 @@ class Values:
         kind = type(thing)
         if kind.__name__ in DOUBLES:
             return self.label(thing.function)
+        if is_of_generator(thing):
+            return NOTHING
         way, number = self.way(kind)
         if way == "type":
             part = number_of_text(full_name(thing))
@@ -331,7 +338,7 @@ class Values:
                 rest += [] if id(thing) in self.known else [thing.function]
                 continue
             way = self.way(kind)[0]
-            if id(thing) in self.seen or id(thing) in self.known or way in ("name", "unseen"):
+            if id(thing) in self.seen or id(thing) in self.known or way in ("name", "unseen") or is_of_generator(thing):
                 continue
             self.seen.add(id(thing))
             if id(thing) in self.spaces or (way == "code" and thing.co_filename[:1] != "<"):
@@ -348,6 +355,18 @@ class Values:
             total += hash((self.label(thing), own)) + sum(map(self.label, objects))
             rest += objects
         return total
+
+
+def is_of_generator(thing: "Any") -> bool:
+    """Tell whether this is a type of generators, or a method of a generator."""
+    kind = thing
+    if type(thing) in METHODS:
+        kind = type(thing.__self__)
+    return (
+        isinstance(kind, type)
+        and NAME_OF_TYPE(kind) in GENERATOR_NAMES
+        and any(full_name(base) in GENERATORS for base in type.mro(kind))
+    )
 
 
 def full_name(kind: type) -> str:
