@@ -124,7 +124,7 @@ def hear_source(name: str) -> None:
     if name == "numpy.random":
         hear_legacy_generator(module)
     if name == "_random":
-        module.Random = type("Random", (module.Random,), {})
+        module.Random = type("Random", (module.Random,), {"__module__": "_random"})
         hear_generator(module.Random)
     for function in filter(vars(module).__contains__, names):
         vars(module)[function] = Draw(vars(module)[function])
@@ -182,6 +182,7 @@ def hear_legacy_generator(random: "Any") -> None:
                 ENTROPIES.pop(entropy, None)
             real.seed(self, seed)
 
+    RandomState.__module__, RandomState.__qualname__ = real.__module__, real.__qualname__
     random.RandomState = RandomState
 
 
