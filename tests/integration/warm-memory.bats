@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The memory of a restored process behaves as that of a process which has imported the modules itself: madvise(2),
 # mremap(2), mprotect(2), mlock(2), fork(2), ptrace(2), core(5). The page inside/warm-start.md has the table.
-# images: python pandas pandas-forky
+# images: python pandas pandas-forky python-next-forky
 # once: memory is restored in the same way in both modes
 
 load ../lib/warm.bash
@@ -86,6 +86,41 @@ the rest is arenas: True"
 
 @test "only they are mapped, Debian 14 (glibc 2.43)" {
     mapped_are_known pandas-forky
+}
+
+@test "memory of the start: what sitecustomize has mapped is copied, and what it has let an interpreter allocate" {
+    module memory_kept.py <"$TESTS/warm/memory_kept.py"
+    module memory_calls.py <"$TESTS/warm/memory_calls.py"
+    module sitecustomize.py <<<'import memory_kept'
+    preload json
+    same /modules/memory_calls.py
+    output_has "mapping: MADV_DONTNEED 0 0 5a*1 00*2 5a*1"
+}
+
+@test "a heap that is not of glibc's blocks alone is copied: a library has moved its end" {
+    module moved.py <<<'import ctypes
+libc = ctypes.CDLL(None)
+libc.sbrk.restype = ctypes.c_void_p
+own = libc.sbrk(1 << 20) + 4095 & ~4095
+ctypes.memset(own, 0x5a, 1 << 19)
+later = [bytearray(1000) for _ in range(1000)] # glibc goes on behind it'
+    preload moved
+    same -c 'import ctypes
+from moved import libc, own
+print(libc.madvise(ctypes.c_void_p(own), ctypes.c_size_t(4096), 4), ctypes.string_at(own, 1), ctypes.string_at(own + 4096, 1))'
+    output_has "0 b'\x00' b'Z'"
+}
+
+@test "PYTHONMALLOC=mimalloc: memory of another allocator of the interpreter is copied" {
+    use_image python-next-forky
+    environment PYTHONMALLOC=mimalloc
+    module kept.py <<<'KEPT = [bytes(range(200)) for _ in range(10000)]'
+    preload kept
+    same -c 'import kept
+for line in open("/proc/self/maps"):
+    start, end = (int(word, 16) for word in line.split()[0].split("-"))
+    if start <= id(kept.KEPT[5000]) < end: print("of inode", line.split()[4])'
+    output_has "of inode 0"
 }
 
 @test "malloc_trim gives back pages of the heap that imports have freed, and calloc returns zeros" {

@@ -122,6 +122,20 @@ def remove_directories(modules: list[str]) -> None:
             sys.path_importer_cache.pop(directory, None)
 
 
+def is_alone() -> bool:
+    """Return whether only the interpreter and the C library can have mapped memory until now.
+
+    Preloaded libraries may have done it, and what .pth files and sitecustomize have imported: extension modules, or
+    modules that start threads. These three may be built in.
+    """
+    return b"LD_PRELOAD" not in posix.environ and not any(
+        name in ("_ctypes", "mmap", "threading")
+        or type(module) is not type(sys)
+        or type(module.__dict__.get("__loader__")).__name__ == "ExtensionFileLoader"
+        for name, module in list(sys.modules.items())
+    )
+
+
 def import_modules(modules: list[str], record: "Any", report: "int | None" = None) -> None:
     """Import the modules, each as if it were alone.
 
@@ -503,7 +517,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         probing, digests = read_order(report)
         if probing:
             probe(agent, modules, report, resume, atexit)
-        agent.note_memory()
+        agent.note_memory(is_alone())
         found += import_for_good(modules, report, digests, resume, atexit)
         hand_over(agent.fork, modules)
     except BaseException as error:

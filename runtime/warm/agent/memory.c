@@ -2,8 +2,8 @@
  *
  * - The arenas of the interpreter, of 256 KiB or 1 MiB. obmalloc.c only maps and unmaps them.
  * - Zeros of the libraries (.bss). They belong to their code.
- * - The heap (brk(2)), if the C library's allocator is the process's. It only moves the end of the heap. When
- *   it gives back pages inside (malloc_trim(3)), it expects nothing of their content.
+ * - The heap (brk(2)), if it consists of glibc's blocks alone. glibc only moves the end of the heap. When it
+ *   gives back pages inside (malloc_trim(3)), it expects nothing of their content.
  *
  * Everything else is copied. glibc moves its large blocks by mremap(2). Other allocators rely on zeros after
  * MADV_DONTNEED. Mappings of programs may be given to any call. */
@@ -23,7 +23,7 @@ enum { PAGE = 4096 };
 static struct warm_range ranges[WARM_RANGES_MAX];
 static size_t arena_count;
 static struct warm_memory list;
-static bool is_glibc; /* the allocator of the process */
+static uint64_t heap; /* its first block; 0: the process has another allocator */
 
 /* Interpreters with a lock of their own may allocate at the same time. Then the list is no longer true. */
 static bool busy, unknown;
@@ -104,15 +104,16 @@ static uint64_t mapped_block(uint64_t address, uint64_t end)
                : 0;
 }
 
-/* Return whether malloc(3) is glibc's, with blocks as mapped_block() expects them: a test, because a symbol
- * does not tell. An allocator may be preloaded, or a part of the program. */
+/* Return whether the interpreter has large blocks from glibc's malloc(3), as mapped_block() expects them: a
+ * test, because a symbol does not tell. An allocator may be preloaded, or a part of the program or the
+ * interpreter (PYTHONMALLOC=mimalloc). */
 static bool has_glibc_blocks(void)
 {
     enum { LARGE = 1 << 26 }; /* glibc maps each block of more than 32 MiB */
-    void *block = PyMem_RawMalloc(LARGE);
+    void *block = PyObject_Malloc(LARGE);
     uint64_t address = (uint64_t)block;
     bool known = address % PAGE == 16 && mapped_block(address - 16, address + 2UL * LARGE) > LARGE;
-    PyMem_RawFree(block);
+    PyObject_Free(block);
     return known;
 }
 
@@ -141,23 +142,30 @@ static const char *read_number(const char *p, uint64_t *out)
     }
 }
 
-/* Take a line of /proc/PID/maps: anonymous memory that is not the heap or a stack has no name. */
-static void add_line(const char *line, ptrdiff_t size)
+/* Take a line of /proc/PID/maps: anonymous memory that is not the heap or a stack has no name. `alone`: only
+ * the interpreter and glibc have mapped memory. */
+static void add_line(const char *line, ptrdiff_t size, bool alone)
 {
     uint64_t start, end;
     const char *permissions = read_number(read_number(line, &start), &end);
-    static const char expected[] = "rw-p 00000000 00:00 0";
+    static const char expected[] = "rw-p 00000000 00:00 0", heap_name[] = "[heap]";
     for (size_t i = 0; i < sizeof(expected) - 1; i++)
         if (permissions[i] != expected[i])
             return;
-    for (const char *p = permissions + sizeof(expected) - 1; p < line + size; p++)
-        if (*p != ' ')
-            return;
-    add_early(start, end);
+    const char *name = permissions + sizeof(expected) - 1;
+    while (name < line + size && *name == ' ')
+        name++;
+    size_t same = 0;
+    while (name + same < line + size && same < sizeof(heap_name) - 1 && name[same] == heap_name[same])
+        same++;
+    if (same == sizeof(heap_name) - 1 && heap == 0)
+        heap = start;
+    if (name == line + size && alone)
+        add_early(start, end);
 }
 
-/* Read /proc/self/maps. Without it, this memory is copied. */
-static void add_interpreter(void)
+/* Read /proc/self/maps. Without it, this memory and the heap are copied. */
+static void add_interpreter(bool alone)
 {
     static char text[1 << 16];
     long fd = system_call(__NR_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
@@ -169,7 +177,7 @@ static void add_interpreter(void)
     for (ptrdiff_t from = 0, to = 0; to < size; to++) {
         if (text[to] != '\n')
             continue;
-        add_line(text + from, to - from);
+        add_line(text + from, to - from, alone);
         from = to + 1;
     }
     for (ptrdiff_t i = 0; i < size; i++)
@@ -179,11 +187,12 @@ static void add_interpreter(void)
 PyObject *note_memory(PyObject *self, PyObject *args)
 {
     (void)self;
-    (void)args;
+    int alone;
+    if (!PyArg_ParseTuple(args, "p", &alone))
+        return NULL;
     if (PyObject_GetArenaAllocator != NULL && PyObject_SetArenaAllocator != NULL) {
-        is_glibc = has_glibc_blocks();
-        if (is_glibc)
-            add_interpreter();
+        if (has_glibc_blocks())
+            add_interpreter(alone != 0);
         PyObject_GetArenaAllocator(&original);
         PyObjectArenaAllocator watched = {NULL, allocate_arena, free_arena};
         PyObject_SetArenaAllocator(&watched);
@@ -210,10 +219,37 @@ static int add_zeros(struct loaded *loaded, unsigned long size, void *count)
     return 0;
 }
 
+/* Return whether the heap is a row of glibc's blocks, up to its end. Others may have moved the end, too: sbrk
+ * in a program, tcmalloc and jemalloc in a library. */
+static bool is_glibc_heap(void)
+{
+    enum { SMALLEST = 32, MULTIPLE = 16, MAPPED = 2, OTHER_ARENA = 4 };
+    const uint64_t end = (uint64_t)system_call(__NR_brk, 0, 0, 0, 0);
+    uint64_t at = heap;
+    while (at != 0 && at < end) {
+        const uint64_t word = ((const uint64_t *)at)[1], size = word & ~7ULL;
+        if (size < SMALLEST || size % MULTIPLE != 0 || size > end - at ||
+            (word & (MAPPED | OTHER_ARENA)) != 0)
+            return false;
+        at += size;
+    }
+    return at != 0;
+}
+
+/* Return whether the arenas in the list are all, and nothing else. */
+static bool knows_arenas(void)
+{
+    if (unknown || busy || original.allocate == NULL)
+        return false;
+    PyObjectArenaAllocator now; /* an extension may have set another */
+    PyObject_GetArenaAllocator(&now);
+    return now.allocate == allocate_arena && now.free == free_arena;
+}
+
 const struct warm_memory *memory_list(void)
 {
-    size_t count = unknown || busy ? 0 : arena_count;
+    size_t count = knows_arenas() ? arena_count : 0;
     dl_iterate_phdr(add_zeros, &count);
-    list = (struct warm_memory){WARM_MEMORY_MAGIC, is_glibc, count, (uint64_t)ranges};
+    list = (struct warm_memory){WARM_MEMORY_MAGIC, is_glibc_heap(), count, (uint64_t)ranges};
     return &list;
 }

@@ -6,8 +6,8 @@
 #include "warm/agent/python_abi.h"
 #include "warm/params.h"
 
-/* note_memory(): list what the interpreter has allocated until now, and watch its arenas from now on. To be
- * called when nothing else has allocated memory (METH_VARARGS). */
+/* note_memory(alone): list what the interpreter has allocated until now, if only it and the C library have
+ * mapped memory (`alone`). Watch its arenas from now on (METH_VARARGS). */
 PyObject *note_memory(PyObject *self, PyObject *args);
 
 /* Complete the list. It is valid until memory is allocated. */

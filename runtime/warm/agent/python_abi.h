@@ -95,6 +95,8 @@ __attribute__((weak)) void PyObject_SetArenaAllocator(PyObjectArenaAllocator *al
 
 void *PyMem_RawMalloc(size_t size);
 void PyMem_RawFree(void *memory);
+void *PyObject_Malloc(size_t size);
+void PyObject_Free(void *memory);
 void Py_IncRef(PyObject *object);
 void Py_DecRef(PyObject *object);
 void Py_LeaveRecursiveCall(void);
