@@ -138,6 +138,18 @@ print({bytes(ctypes.string_at(block, 100000)).count(0) for block in blocks}, cty
     output_has "{100000}"
 }
 
+@test "imports that make an interpreter are cold: fork(2) ends it, and what it has" {
+    module made.py <<<'try: import _interpreters as interpreters # since 3.13
+except ImportError: import _xxsubinterpreters as interpreters
+number = interpreters.create()
+interpreters.run_string(number, "kept = [bytes(300) for _ in range(20000)]")'
+    preload made
+    expect 1 warm -c pass
+    stderr_has "the imports have made an interpreter"
+    expect 0 either -c 'import made; made.interpreters.run_string(made.number, "print(len(kept), flush=True)")'
+    output_is "20000"
+}
+
 @test "the snapshot is removed while the program runs: its memory stays" {
     module memory_kept.py <"$TESTS/warm/memory_kept.py"
     preload memory_kept

@@ -209,9 +209,18 @@ static const struct warm_params *sleep_until_restored(int report, const char *wo
  * and then waits for its end. The runtime finds the pages that this work has written to. */
 static void rehearse(PyObject *settled);
 
+/* Return whether there are interpreters besides the main one. CPython ends them in a child of fork. */
+static bool has_interpreters(void)
+{
+    return PyInterpreterState_Next(PyInterpreterState_Head()) != NULL;
+}
+
 /* Fork and park the child. The builder waits until the child ends, and ends too. */
 static const struct warm_params *park(PyObject *settled)
 {
+    if (has_interpreters())
+        refuse(
+            "xthe imports have made an interpreter (interpreters.create), which cannot come along in a fork");
     PyOS_BeforeFork();
     int pid = threads_fork();
     if (pid == 0)
@@ -437,6 +446,8 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
     PyObject *bytes;
     if (!PyArg_ParseTuple(args, "iO", &report, &bytes) || PyBytes_AsStringAndSize(bytes, &word, &size) < 0)
         return NULL;
+    if (has_interpreters())
+        return fail("an interpreter (interpreters.create) cannot come along in a fork"), NULL;
     if (call(agent.end_threads) < 0)
         return NULL;
     PyOS_BeforeFork();

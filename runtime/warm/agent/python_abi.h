@@ -110,6 +110,8 @@ int Py_AtExit(void (*function)(void));
 PyStatus PyConfig_SetString(void *config, wchar_t **place, const wchar_t *text);
 PyStatus PyConfig_SetWideStringList(void *config, PyWideStringList *list, Py_ssize_t length, wchar_t **items);
 PyInterpreterState *PyInterpreterState_Get(void);
+PyInterpreterState *PyInterpreterState_Head(void);
+PyInterpreterState *PyInterpreterState_Next(PyInterpreterState *interpreter);
 PyObject *PyInterpreterState_GetDict(PyInterpreterState *interpreter);
 PyThreadState *PyInterpreterState_ThreadHead(PyInterpreterState *interpreter);
 PyThreadState *PyThreadState_Next(PyThreadState *state);
