@@ -145,7 +145,6 @@ number = interpreters.create()
 interpreters.run_string(number, "kept = [bytes(300) for _ in range(20000)]")'
     preload made
     expect 1 warm -c pass
-    stderr_has "the imports have made an interpreter"
     expect 0 either -c 'import made; made.interpreters.run_string(made.number, "print(len(kept), flush=True)")'
     output_is "20000"
 }
