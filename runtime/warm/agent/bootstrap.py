@@ -84,7 +84,12 @@ def receive(report: int) -> bytes:
     Use readv(2), because the runtime takes a read(2) for an import that reads its input.
     """
     data = bytearray(1 << 16)
-    size = posix.readv(report, [data])
+    while True:
+        try:
+            size = posix.readv(report, [data])
+            break
+        except BlockingIOError:  # an import has changed the mode of a standard stream, which is the same socket
+            posix.sched_yield()
     if not size:
         posix._exit(FAILED)
     return bytes(data[:size])

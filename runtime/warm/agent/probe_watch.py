@@ -71,6 +71,12 @@ class Watch:
             environments = sys.modules["os"]
             environments.environ._data = environments.environb._data = posix.environ
             self.hear_status(environments)
+            # Modules choose a function by these sets: shutil.
+            for name in filter(lambda name: name[:9] == "supports_", vars(environments)):
+                supported: "Any" = getattr(environments, name)
+                if isinstance(supported, set):
+                    heard = (value for value in vars(environments).values() if isinstance(value, Heard))
+                    supported.update([value for value in heard if value.function in supported])
         sys.addaudithook(self.hook)
 
     def hear_status(self, system: "Any") -> None:
