@@ -91,7 +91,7 @@ def test_it_is_never_chosen_silently_and_every_result_names_it(tmp_path: Path) -
 
 
 def test_a_server_has_it_for_all_callers_and_says_so(tmp_path: Path) -> None:
-    with server("--isolation", "process", listen=f"unix:{tmp_path}/socket") as found:
+    with server("--isolation", "process", "--allow-profile", "minimal", listen=f"unix:{tmp_path}/socket") as found:
         answer = found.run("40 + 2")
         assert (answer["value"], answer["isolation"]) == ("42", "process")
         assert found.run("1", profile="minimal")["isolation"] == "process"
