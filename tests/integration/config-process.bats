@@ -97,8 +97,8 @@ print_sets() {
     is_refused "process.user.umask"
 }
 
-# Assert that a command, which runs a process that says "a" to /dev/stdout and "b" to /dev/stderr and copies /dev/stdin,
-# does so with pipes and with files, and that the files belong to the caller afterwards.
+# Assert that a command works with pipes and with files, and that the files belong to the caller afterwards. Its process
+# says "a" to /dev/stdout and "b" to /dev/stderr, and copies /dev/stdin.
 opens_streams() {
     output=$(echo in | "$@" 2>&1 | cat)
     output_is $'a\nb\nin'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # Random changes to files, links, mounts, variables, limits, devices, packages, streams, shared memory, CPUs, privileges
-# and namespaces, while a snapshot is usable: a program sees the same as cold, whether it starts warm or not, and random
-# bytes that no other start has seen. TEST_MUTATIONS is the number of changes, and TEST_MUTATIONS_SEED repeats the choices
+# and namespaces, while a snapshot is usable. A program sees the same as cold, whether it starts warm or not. It sees
+# random bytes that no other start has seen. TEST_MUTATIONS is the number of changes, and TEST_MUTATIONS_SEED repeats the choices
 # of an earlier run. TEST_MUTATIONS_KINDS selects worlds. tests/README.md has the command for ten thousand.
 # images: python
 # once: a snapshot is compared in the same way in both modes

@@ -269,23 +269,29 @@ static void test_questions(struct arena *a)
     ok(has_record(&run, "qumask") && has_record(&run, "qscheduler"), "umask and scheduler");
     ok(has_record(&run, "qlimit 0") && !has_record(&run, "qlimit 3"), "a limit that is not in the key");
     ok(!has_record(
-           &run,
-           "Hask for or change an attribute of the process by prctl, which a snapshot does not contain"),
+           &run, "H"
+                 "ask for or change an attribute of the process by prctl, which a snapshot does not contain"),
        "the name of the process is compared elsewhere");
     ok(has_record(&run, "qaffinity"), "the set of CPUs");
-    ok(!has_record(&run, "Hask for another process, or send it a signal"), "a process may ask for itself");
+    ok(!has_record(&run, "H"
+                         "ask for another process, or send it a signal"),
+       "a process may ask for itself");
     run = observe(a, ask_unknown);
     ok(has_record(&run, "Hmake system call 428, whose result may differ between containers"),
        "a call that is not in a table");
-    ok(has_record(&run, "Hask for another process, or send it a signal"), "another process");
+    ok(has_record(&run, "H"
+                        "ask for another process, or send it a signal"),
+       "another process");
     run = observe(a, ask_streams);
-    ok(has_record(&run, "Hask what kind of file a standard stream is") && !has_record(&run, "d0:0"),
+    ok(has_record(&run, "H"
+                        "ask what kind of file a standard stream is") &&
+           !has_record(&run, "d0:0"),
        "a standard stream, after the imports have begun");
     ok(has_record(&run, "r0:1") && has_record(&run, "rabc:1"), "random bytes, of known and unknown callers");
     run = observe(a, change_attribute);
     ok(has_record(
-           &run,
-           "Hask for or change an attribute of the process by prctl, which a snapshot does not contain"),
+           &run, "H"
+                 "ask for or change an attribute of the process by prctl, which a snapshot does not contain"),
        "an attribute of the process");
 }
 

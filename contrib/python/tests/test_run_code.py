@@ -471,7 +471,7 @@ def test_a_working_directory_that_the_sandbox_does_not_have(tmp_path: Path) -> N
             "allow_network: 'any' is not a host name with a dot: the words are none, localhost, host",
         ),
         ({"allow_network": "Host"}, "allow_network: 'Host' is not .* did you mean \"host\"[?,]"),
-        ({"allow_network": ["loaclhost"]}, "allow_network: 'loaclhost' is not .* did you mean \"localhost\""),
+        ({"allow_network": ["localhots"]}, "allow_network: 'localhots' is not .* did you mean \"localhost\""),
         ({"allow_network": ["example.org", "host"]}, "allow_network: 'host' is not .* \"host\", which stands alone"),
         ({"allow_network": [5]}, "allow_network: 5 is not a host name"),
         ({"memory_mb": "512m"}, "memory_mb: '512m' is not a positive number"),

@@ -73,7 +73,7 @@ def _execute(program: str) -> str:
     return f"os.execv(sys.executable, [sys.executable, '-c', {program!r}])"
 
 
-# What a program has done to its sockets, threads or files before it uses the package: the second thing that it imports.
+# A program changes its sockets, threads or files before it uses the package.
 SETTINGS = {
     "a default timeout": "import socket; socket.setdefaulttimeout(5)",
     "a default timeout of zero": "import socket; socket.setdefaulttimeout(0)",

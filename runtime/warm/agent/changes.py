@@ -42,6 +42,8 @@ WITH_SUBMODULES = 40  # the most submodules that are noted with their package
 WITH_ENTRIES = 100  # the most entries of a container whose own content is noted
 PLAIN_TYPES = str, bytes, int, float, bool, type(None)
 MODULE_TYPE, FUNCTION = type(sys), type(lambda: None)
+# The names of a class, without a look at its metaclass.
+NAMES_OF_CLASS: "Any" = vars(type)["__dict__"].__get__
 INNER: "dict[Any, str]" = {dict: DICT, list: LIST, set: SET}
 
 
@@ -60,7 +62,7 @@ def is_of(module: object, name: str) -> bool:
 
 def copy_of(kind: str, holder: "Any") -> "Any":
     if kind == CLASS:
-        return dict(type.__dict__["__dict__"].__get__(holder))
+        return dict(NAMES_OF_CLASS(holder))
     if kind == LIST:
         return list.copy(holder)
     if kind == SET:
@@ -153,13 +155,7 @@ class Place:
     def changes(self) -> "list[tuple[str, Any, Any, Any, Any]]":
         """Return arguments of change() for what has changed since the last look, and look."""
         kind, holder = self.kind, self.holder
-        now = (
-            holder[0]()
-            if kind == OWN_SETTING
-            else type.__dict__["__dict__"].__get__(holder)
-            if kind == CLASS
-            else holder
-        )
+        now = holder[0]() if kind == OWN_SETTING else NAMES_OF_CLASS(holder) if kind == CLASS else holder
         if identities(kind, now) == self.ids:
             return []
         old = self.content
@@ -198,7 +194,7 @@ class Place:
 def names_in(value: "Any", module: str) -> "tuple[str, Any]":
     """Return the kind and the names of a class or object, or None if it is not of the module's package."""
     if isinstance(value, type):
-        names: "Any" = type.__dict__["__dict__"].__get__(value)
+        names: "Any" = NAMES_OF_CLASS(value)
         return CLASS, names if names is not None and is_of(names.get("__module__"), module) else None
     if not is_of(getattr(type(value), "__module__", None), module) or not type(value).__dictoffset__:
         return NAMED, None

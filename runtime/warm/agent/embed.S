@@ -1,6 +1,6 @@
-/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent: packages.py, changes.py,
- * hidden.py, values.py and resume.py as one text, and probe*.py as another. The Makefile selects the agent or its
- * Python, and defines where the files are. */
+/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent. That is one text of
+ * packages.py, changes.py, hidden.py, values.py and resume.py, and another one of probe*.py. The Makefile selects the
+ * agent or its Python, and defines where the files are. */
 #ifdef RESUME
     .section .rodata
     .hidden resume_source, probe_source

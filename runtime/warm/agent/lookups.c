@@ -12,8 +12,6 @@
 #define NAME_MAX_TOLD 255
 #define TOLD          256 /* slots for hashes of names that were told already */
 
-extern char **environ;
-
 static bool preloaded;
 
 bool is_preloaded(void)

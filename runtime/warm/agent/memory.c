@@ -90,9 +90,9 @@ static void free_arena(void *context, void *arena, size_t size)
     original.free(original.context, arena, size);
 }
 
-/* Return the bytes of a block that glibc has mapped for malloc(3), if one begins at this page: the size of
- * the block before, which is 0, and its own, with the bit that says so. Since glibc 2.43 the size is without
- * the header. A pool of the interpreter begins otherwise. */
+/* Return the bytes of a block that glibc has mapped for malloc(3), if one begins at this page. It begins with
+ * the size of the block before, which is 0, and its own size with a bit for such blocks. Since glibc 2.43 the
+ * size is without the header. A pool of the interpreter begins otherwise. */
 static uint64_t mapped_block(uint64_t address, uint64_t end)
 {
     enum { HEADER = 16 };

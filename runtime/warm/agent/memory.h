@@ -1,5 +1,5 @@
-/* The memory of the process that a restore may map from the snapshot's file, because its owner gives it to no
- * system call that tells a private mapping of a file from anonymous memory. A restore copies the rest. */
+/* The memory of the process that a restore may map from the snapshot's file. Its owner gives it to no system
+ * call that tells a private mapping of a file from anonymous memory. A restore copies the rest. */
 #ifndef PYSBX_WARM_AGENT_MEMORY_H
 #define PYSBX_WARM_AGENT_MEMORY_H
 

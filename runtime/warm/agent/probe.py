@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import gc
     import posix
     import sys
+    from typing import Any
 
     from bootstrap import CHANGED, TEMPORARY, Failed, add_directories, end, import_modules, leave_place
     from bootstrap import own_modules, put, receive, send

@@ -1,6 +1,6 @@
 /* Decide which anonymous memory a restore copies. A private mapping of the snapshot's file differs from
- * anonymous memory in some calls: mremap(2) lets it grow into the rest of the file and beyond its end, and
- * after MADV_DONTNEED the old content is back (madvise(2)). So memory is mapped only if its owner is known to
+ * anonymous memory in some calls. mremap(2) lets it grow into the rest of the file and beyond its end. After
+ * MADV_DONTNEED the old content is back (madvise(2)). So memory is mapped only if its owner is known to
  * make no such call (warm/agent/memory.h). The process lists that memory. If it lies, its own memory alone is
  * wrong. */
 #include "warm/dump/copied.h"

@@ -14,7 +14,7 @@
  *   e  variable that was read through the C library.
  *   u  the host name was read.
  *   t  a standard stream was asked whether it is a terminal.
- *   r  random bytes were drawn: the address of the caller in hexadecimal, or 0, ":" and their number.
+ *   r  random bytes: the address of the caller in hexadecimal, or 0, ":" and their number.
  *   d  fstat(2) of a standard stream: the same, and 0.
  *   q  question that was asked about the process: warm/question.h.
  *   F  a process was started that may run code of its parent.
