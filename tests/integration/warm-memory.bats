@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The memory of a restored process behaves as that of a process which has imported the modules itself. See madvise(2),
-# mremap(2), mprotect(2), mlock(2), fork(2), ptrace(2) and core(5), and the table in the page inside/warm-start.md.
+# mremap(2), mprotect(2), mlock(2), fork(2), ptrace(2), core(5). The page inside/warm-start.md has the table.
 # images: python pandas pandas-forky python-next-forky
 # once: memory is restored in the same way in both modes
 

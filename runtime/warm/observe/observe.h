@@ -14,15 +14,16 @@
  *   e  variable that was read through the C library.
  *   u  the host name was read.
  *   t  a standard stream was asked whether it is a terminal.
- *   r  random bytes: the address of the caller in hexadecimal, or 0, ":" and their number.
- *   d  fstat(2) of a standard stream: the same, and 0.
+ *   r  random bytes were drawn.
+ *   d  fstat(2) of a standard stream.
  *   q  question that was asked about the process: warm/question.h.
  *   F  a process was started that may run code of its parent.
  *   x  path of a program that was executed, also "o".
  *   N  the imports tried to reach another host, or asked for the network interfaces.
  *   P  the interpreter printed something before the imports.
  *   B  the imports begin: earlier records are noted again if they occur again.
- *   H  any other obstacle to a snapshot: a phrase that follows "the imports" */
+ *   H  any other obstacle to a snapshot: a phrase that follows "the imports".
+ * The texts of r and d are the address of the caller in hexadecimal, or 0, ":" and the number of bytes. */
 #ifndef PYSBX_WARM_OBSERVE_OBSERVE_H
 #define PYSBX_WARM_OBSERVE_OBSERVE_H
 
