@@ -111,10 +111,19 @@ static int locate(int minor, PyObject *argv, PyObject *orig_argv)
 /* Return the namespace of these texts; NULL: an exception is set. */
 static PyObject *load_resume(void)
 {
-    PyObject *code = Py_CompileString(resume_source, "<resume>", Py_file_input);
     PyObject *names = Py_BuildValue("{s:s,s:O}", "__name__", "resume", "__builtins__", PyEval_GetBuiltins());
-    if (code == NULL || names == NULL || PyEval_EvalCode(code, names, names) == NULL)
+    if (names == NULL)
         return NULL;
+    /* One after the other: what the compiler needs for a text stays a part of the heap, and of the snapshot.
+     */
+    for (const char *text = resume_source; *text != '\0'; text += text_length(text) + 1) {
+        PyObject *code = Py_CompileString(text, "<resume>", Py_file_input);
+        PyObject *done = code != NULL ? PyEval_EvalCode(code, names, names) : NULL;
+        if (done == NULL)
+            return NULL;
+        Py_DecRef(code);
+        Py_DecRef(done);
+    }
     agent.resume = PyDict_GetItemString(names, "resume");
     agent.leave = PyDict_GetItemString(names, "leave");
     agent.give_up = PyDict_GetItemString(names, "give_up");
@@ -496,6 +505,7 @@ static PyMethodDef methods[] = {
     {"swap", swap, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
     {"trampolines", trampolines, METH_O, NULL},
+    {"values_text", values_text, METH_VARARGS, NULL},
     {"words_of", words_of, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -205,6 +205,7 @@ def read_order(report: int) -> "tuple[bool, set[bytes]]":
 def probe(agent: "Any", modules: list[str], report: int, resume: "dict[str, Any]", atexit: "Any") -> None:
     """Import the modules, watch and report. The runtime ends this process."""
     names = {**resume, **globals()}
+    exec(compile(agent.values_text(), "<values>", "exec"), names)
     exec(compile(agent.probe_text(), "<probe>", "exec"), names)
     names["explore"](agent, modules, report, atexit)
     receive(report)
@@ -226,7 +227,11 @@ def import_for_good(
     wanted = {digest[len(CHANGED) :].decode() for digest in digests if digest.startswith(CHANGED)}
     record = resume["Record"](loaded, atexit, wanted)
     add_directories(modules)
-    values = resume["Values"](own_modules()) if any(digest.startswith(COMPARED) for digest in digests) else None
+    values = None
+    if any(digest.startswith(COMPARED) for digest in digests):
+        names = dict(resume)
+        exec(compile(resume["values_text"](), "<values>", "exec"), names)
+        values = names["Values"](own_modules())
     record.start()
     import_modules(modules, record, report)
     record.stop()
@@ -514,6 +519,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         resume["atexit"] = atexit
         for name in "fill_words", "keep", "note_streams", "open_for", "swap", "thaw", "trampolines", "words_of":
             resume[name] = getattr(agent, name)
+        resume["values_text"] = agent.values_text
         begin_main()
         undo_start()
         del sys.argv[1:]  # modules may look at them

@@ -1,16 +1,21 @@
-/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent. That is one text of
- * packages.py, changes.py, hidden.py, values.py and resume.py, and another one of probe*.py. The Makefile selects the
- * agent or its Python, and defines where the files are. */
+/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent. These
+ * are a list of texts that ends with an empty one, and others that only some builders and probes need. The Makefile
+ * selects the agent or its Python, and defines where the files are. */
 #ifdef RESUME
     .section .rodata
-    .hidden resume_source, probe_source
-    .globl resume_source, probe_source
+    .hidden resume_source, values_source, probe_source
+    .globl resume_source, values_source, probe_source
 resume_source:
     .incbin PACKAGES
+    .byte 0
     .incbin CHANGES
+    .byte 0
     .incbin HIDDEN
-    .incbin VALUES
+    .byte 0
     .incbin RESUME
+    .byte 0, 0
+values_source:
+    .incbin VALUES
     .byte 0
 probe_source:
     .incbin PROBE

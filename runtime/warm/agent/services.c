@@ -9,8 +9,8 @@
 #include "warm/agent/packages.h"
 #include "warm/agent/system.h"
 
-/* probe*.py, see embed.S. */
-extern const char probe_source[];
+/* probe*.py and values.py, see embed.S. */
+extern const char probe_source[], values_source[];
 
 PyObject *memory_file(PyObject *self, PyObject *args)
 {
@@ -71,6 +71,13 @@ PyObject *probe_text(PyObject *self, PyObject *args)
     (void)self;
     (void)args;
     return PyBytes_FromStringAndSize(probe_source, text_length(probe_source));
+}
+
+PyObject *values_text(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    return PyBytes_FromStringAndSize(values_source, text_length(values_source));
 }
 
 PyObject *thaw(PyObject *self, PyObject *object)

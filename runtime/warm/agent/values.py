@@ -14,6 +14,8 @@ TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
     from typing import Any
 
+    import atexit  # bootstrap.py has the module
+
     from packages import DRAWS, KEPT_BYTES, RANDBITS, RENEW, TIMES, WORDS, at
 
 # Numbers for values that may differ.
@@ -28,7 +30,6 @@ RECORDED = {  # by hidden.py
     "_frozen_importlib": "_find_and_load",
     "importlib._bootstrap": "_find_and_load",
 }
-atexit: "Any" = None  # the module, which bootstrap.py sets
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 FUNCTION_TYPE = type(lambda: 0)
