@@ -44,9 +44,7 @@ import ctypes, sys, types
 class State(ctypes.Structure):
     _fields_ = [("words", ctypes.c_uint32 * 624), ("position", ctypes.c_int), ("other", ctypes.c_int)]
 state = State()
-drawn = (ctypes.c_char * 3)()
-ctypes.CDLL(None).getrandom(drawn, len(drawn), 0) # it has no seed, and the probe hears only what Python draws
-state.words[0] = 1 + int.from_bytes(drawn.raw, "big")
+state.words[0] = 1 + (ctypes.addressof(state) >> 12 & 0xFFFFFF) # it has no seed: each process has other addresses
 first = ctypes.c_void_p(ctypes.addressof(state))
 new = ctypes.pythonapi.PyCapsule_New
 new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)

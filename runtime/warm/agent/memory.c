@@ -104,15 +104,26 @@ static uint64_t mapped_block(uint64_t address, uint64_t end)
                : 0;
 }
 
+static bool mapped_block_of(const void *block, uint64_t size)
+{
+    const uint64_t address = (uint64_t)block;
+    return address % PAGE == 16 && mapped_block(address - 16, address + 2 * size) > size;
+}
+
 /* Return whether the interpreter has large blocks from glibc's malloc(3), as mapped_block() expects them: a
  * test, because a symbol does not tell. An allocator may be preloaded, or a part of the program or the
  * interpreter (PYTHONMALLOC=mimalloc). */
 static bool has_glibc_blocks(void)
 {
-    enum { LARGE = 1 << 26 }; /* glibc maps each block of more than 32 MiB */
-    void *block = PyObject_Malloc(LARGE);
-    uint64_t address = (uint64_t)block;
-    bool known = address % PAGE == 16 && mapped_block(address - 16, address + 2UL * LARGE) > LARGE;
+    /* glibc maps each block above its threshold. That grows from 128 KiB to 32 MiB at most, when such a block
+     * is freed. So the first one is kept. */
+    enum { LEAST = 132 << 10, LARGE = 1 << 26 };
+    void *block = PyObject_Malloc(LEAST);
+    if (mapped_block_of(block, LEAST))
+        return true;
+    PyObject_Free(block);
+    block = PyObject_Malloc(LARGE);
+    bool known = mapped_block_of(block, LARGE);
     PyObject_Free(block);
     return known;
 }

@@ -147,12 +147,12 @@ def conversion(method: "Any") -> "Any":
 
 
 def watch_clocks(agent: "Any") -> None:
-    """From now on, tell another time. Raise Failed if the interpreter does not ask the agent."""
+    """From now on, tell another time. An interpreter that does not ask the agent may have read a clock unseen."""
     Clock.shift = agent.shift_clocks
     then = Clock.now()
     agent.shift_clocks(2)
     if abs(then - Clock.now()) < SHIFT // 2:
-        raise Failed("the clock of this interpreter cannot be watched")
+        Clock.readers.add("a library")
     agent.shift_clocks(1)
 
 
