@@ -119,11 +119,12 @@ $(BUILD)/%.o: %.c $(BUILD)/compiled
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CCACHE) $(CC) $(ALL_CFLAGS) $(if $(LINK_SECCOMP),-DLINKED_SECCOMP) -MMD -MP -c -o $@ $<
 
-# The probe is one text, because a container sees no files of the agent. Annotations need the order of definitions.
+# The probe is one text, because a container sees no files of the agent. Annotations need the order of definitions. A form
+# feed ends each file: they are compiled one by one.
 PROBE := $(addprefix $(AGENT)/probe,$(addprefix _,$(addsuffix .py,look clocks doubles draws watch trace paths))) $(AGENT)/probe.py
 $(BUILD)/$(AGENT)/probe.py: $(PROBE)
 	@mkdir -p $(@D)
-	@cat $^ >$@
+	@for file in $^; do cat $$file && printf '\f\n'; done >$@
 
 # A module for any Python, so without a C library. Its text is for readers, not for the module.
 AGENT_CFLAGS := -std=gnu17 -iquote . -Iruntime $(WARNINGS) -O2 -ffreestanding -fPIC -fvisibility=hidden -fno-stack-protector \

@@ -205,8 +205,8 @@ def read_order(report: int) -> "tuple[bool, set[bytes]]":
 def probe(agent: "Any", modules: list[str], report: int, resume: "dict[str, Any]", atexit: "Any") -> None:
     """Import the modules, watch and report. The runtime ends this process."""
     names = {**resume, **globals()}
-    exec(compile(agent.values_text(), "<values>", "exec"), names)
-    exec(compile(agent.probe_text(), "<probe>", "exec"), names)
+    for text in [agent.values_text(), *agent.probe_text().split(b"\f\n")]:  # one by one: they may have little memory
+        exec(compile(text, "<probe>", "exec"), names)
     names["explore"](agent, modules, report, atexit)
     receive(report)
     posix._exit(FAILED)
