@@ -57,7 +57,8 @@ static int check_vmas(const struct snapshot *snapshot, uint64_t page, struct err
             return damaged(err, "order of the VMAs");
         last = a->end;
         if ((a->prot & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC)) != 0 ||
-            ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0 && !snapshot_vma_is_copied(a)))
+            ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0 &&
+             ((a->flags & SNAPSHOT_VMA_FILE) != 0 || !snapshot_vma_is_copied(a))))
             return damaged(err, "protection of a VMA");
         bool file = (a->flags & SNAPSHOT_VMA_FILE) != 0, shared = (a->flags & SNAPSHOT_VMA_SHARED) != 0;
         bool stack = (a->flags & SNAPSHOT_VMA_STACK) != 0, empty = (a->flags & SNAPSHOT_VMA_EMPTY) != 0;
