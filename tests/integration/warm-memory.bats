@@ -2,6 +2,7 @@
 # The memory of a restored process behaves as that of a process which has imported the modules itself. See madvise(2),
 # mremap(2), mprotect(2), mlock(2), fork(2), ptrace(2), core(5). The page inside/warm-start.md has the table.
 # images: python pandas pandas-forky python-next-forky
+# prepare: tests/setup/allocators
 # once: memory is restored in the same way in both modes
 
 load ../lib/warm.bash
@@ -46,10 +47,11 @@ print('changes:', memory_state.stress(${TEST_STRESS_SEC:-1}, ${TEST_STRESS_SEED:
 
 # An allocator that takes memory back with MADV_DONTNEED or MADV_FREE gives it out as zeros later.
 @test "jemalloc, mimalloc and tcmalloc in place of malloc: memory of zeros is zero" {
-    local allocator
-    command -v apt-get >/dev/null || skip "the allocators come from packages of Debian"
+    local allocator allocators
+    allocators=$("$TESTS/setup/allocators")
+    [[ -e $allocators/jemalloc.so ]] || skip "the allocators come from packages of Debian"
     use_image pandas
-    configure 'mount("/allocators", arguments[0])' "$("$TESTS/setup/allocators")"
+    configure 'mount("/allocators", arguments[0])' "$allocators"
     for allocator in jemalloc mimalloc tcmalloc; do
         environment "LD_PRELOAD=/allocators/$allocator.so"
         preload numpy

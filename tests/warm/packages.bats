@@ -2,6 +2,7 @@
 # The tests of CPython, numpy, pandas and scipy themselves, run cold and in a restored interpreter that has the modules
 # already. Each takes five minutes; TEST_PACKAGES_SEC is another time. `make check-long` runs this file.
 # images: pandas
+# prepare: tests/setup/allocators
 # once: the behaviour of Python after a warm start does not depend on the mode
 
 load ../lib/warm.bash
@@ -39,9 +40,11 @@ compare_package() {
 
 # Allocators that give pages back, and expect zeros of them.
 with_allocator() {
-    local allocator=$1
+    local allocator=$1 allocators
+    allocators=$("$TESTS/setup/allocators")
+    [[ -e $allocators/jemalloc.so ]] || skip "the allocators come from packages of Debian"
     use_image pandas
-    configure 'mount("/allocators", arguments[0])' "$("$TESTS/setup/allocators")"
+    configure 'mount("/allocators", arguments[0])' "$allocators"
     environment "LD_PRELOAD=/allocators/$allocator.so"
     shift
     TEST_PACKAGES_SEC=$((${TEST_PACKAGES_SEC:-300} / 3)) compare_package "$@"
