@@ -158,7 +158,7 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     sought = kinds.keys() | trace.made | watch.made
     made = {path for path in sought if path.startswith(TEMPORARY) and changed_at(path) >= watch.began}
     LEFT.update(made)
-    trace.values -= {f"mode {path}" for path in made}
+    trace.values -= made | {f"mode {path}" for path in made}
     records = {put(kinds[path], path) for path in kinds.keys() - made if not f"{path}/".startswith(ELSEWHERE)}
     records |= {put("V", f"{NO_FILE.hex()}:kind {path}") for path in made}
     if made:
@@ -169,10 +169,13 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
 def check_devices(kinds: "dict[str, str]", times: "set[str]", began: int) -> None:
     """Raise Failed for devices that not every container has, and for files in /dev/shm from before the imports.
 
-    `times`: paths of which a caller may keep the whole status. Each container makes its /dev anew.
+    `times`: paths of which a caller may keep the whole status. Each container makes its /dev anew. Each process makes
+    the files again that the imports have made there.
     """
     for path, kind in kinds.items():
         name = path.split("/")[2] if path.startswith("/dev/") else ""
-        own = name in STANDARD_DEVICES and not (path.startswith("/dev/shm/") and changed_at(path) < began)
-        if name and kind != "a" and not path.startswith(AGENT_FILES) and (not own or path in times):
+        own = name in STANDARD_DEVICES and path not in times
+        if path.startswith("/dev/shm/"):
+            own = changed_at(path) >= began
+        if name and kind != "a" and not path.startswith(AGENT_FILES) and not own:
             raise Failed(f"the imports look at '{path}', which not every container has")
