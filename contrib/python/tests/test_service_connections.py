@@ -314,7 +314,9 @@ def test_without_descriptors_a_server_waits_until_there_are_some(command: str, t
         assert ask(service)[0].startswith(ALIVE[command])
         time.sleep(1)
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        least = max(map(int, os.listdir(f"/proc/{pid}/fd"))) + 1
+        # The lowest number that is free: the server gets no descriptor with a limit of that.
+        used_numbers = set(map(int, os.listdir(f"/proc/{pid}/fd")))
+        least = min(set(range(len(used_numbers) + 1)) - used_numbers)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (least, before[1]))
         channels = [held.enter_context(connect(service)) for _ in range(20)]
         for channel in channels:
