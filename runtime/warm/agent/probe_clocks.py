@@ -163,7 +163,8 @@ def value_records(agent: "Any", values: "Values") -> set[bytes]:
     """
     agent.shift_clocks(0)
     libraries = {name for name in agent.clock_readers() if not any(own in name for own in LIBRARY_TIMES)}
-    if not Clock.readers and not libraries:
+    # The kernel of Jupyter is not compared: its modules leave values that differ by chance.
+    if (not Clock.readers and not libraries) or "ipykernel" in sys.modules:
         return set()
     values.numbers = {number for number, _ in Clock.plain if not is_small(number)}
     readers = Clock.readers or {name.rpartition("/")[2] or sys.executable for name in libraries}
