@@ -36,7 +36,7 @@ PYTHON
     expect 0 python <<'PYTHON'
 import json, pathlib, subprocess
 from pysbx import runtime
-with Sandbox(memory_mb=96, cpus=0.5, max_processes=20, limits="strict") as sandbox:
+with Sandbox(memory_mb=96, cpus=0.5, max_processes=20, limits="strict", timeout_sec=180) as sandbox:
     sandbox.run("1")
     (container,) = json.loads(subprocess.check_output(runtime.command("list", "--format", "json")))
     path = pathlib.Path(f"/proc/{container['pid']}/cgroup").read_text().rpartition("::")[2].strip()
