@@ -23,8 +23,8 @@ from typing import Any
 from report import VERDICTS, Sample, milliseconds, print_table, summarise
 
 from pysbx import Sandbox, run_code, sandbox
-from pysbx.options import Options, make_options, prepare
-from pysbx.runtime import command, environment, state_root
+from pysbx.base.runtime import command, environment, state_root
+from pysbx.options.options import Options, make_options, prepare
 
 THREADS, THREAD_CALLS = 10, 20
 LEAST_GAIN = 1.6

@@ -48,21 +48,21 @@ for name, value in json.load(open(sys.argv[1])).items():
 @test "python-api.md: every public name and every option of a sandbox" {
     sed -n '/^__all__/,/^]/s/^ *"\(.*\)",$/\1/p' "$PACKAGE/__init__.py" | grep -vxE 'ErrorReport|ExecutionError|Violation' |
         page_names python-api.md
-    sed -n '/^class SandboxOptions/,$s/^    \([a-z_]*\): .*/\1/p' "$PACKAGE/keywords.py" | page_names python-api.md
+    sed -n '/^class SandboxOptions/,$s/^    \([a-z_]*\): .*/\1/p' "$PACKAGE/options/keywords.py" | page_names python-api.md
 }
 
 @test "pysbx-command.md: every option that describes a sandbox" {
-    grep -oE '"--[a-z0-9-]+"' "$PACKAGE/keywords.py" | tr -d '"' | sort -u | page_names pysbx-command.md
+    grep -oE '"--[a-z0-9-]+"' "$PACKAGE/options/keywords.py" | tr -d '"' | sort -u | page_names pysbx-command.md
 }
 
 @test "http-api.md: the name of every problem" {
-    sed -n 's/.*Kind("\([a-z0-9-]*\)", [0-9].*/\1/p' "$PACKAGE/service/problems.py" | sort -u | page_names http-api.md
+    sed -n 's/.*Kind("\([a-z0-9-]*\)", [0-9].*/\1/p' "$PACKAGE/service/connections/problems.py" | sort -u | page_names http-api.md
 }
 
 @test "profiles.md: every key and every rule" {
     local list
     for list in KEYS PATTERNS WORDS STAGES; do
-        sed -n "s/^$list = .*[{(]\(.*\)[})].*/\1/p" "$PACKAGE/profiles.py" | grep -oE '"[a-z0-9-]+"' | tr -d '"'
+        sed -n "s/^$list = .*[{(]\(.*\)[})].*/\1/p" "$PACKAGE/options/profiles.py" | grep -oE '"[a-z0-9-]+"' | tr -d '"'
     done | sort -u | page_names profiles.md
 }
 

@@ -65,7 +65,7 @@ load_shipped_profile() {
 profile_of_package() {
     expect 0 env PYTHONPATH="$TESTS/../contrib/python/src" python3 -c "
 import pathlib, sys
-from pysbx import apparmor
+from pysbx.machine import apparmor
 print(getattr(apparmor, sys.argv[1])(pathlib.Path('/usr/local')))" "$1"
 }
 

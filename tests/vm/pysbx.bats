@@ -35,7 +35,7 @@ PYTHON
 @test "Sandbox: memory_mb, cpus and max_processes in the kernel's files" {
     expect 0 python <<'PYTHON'
 import json, pathlib, subprocess
-from pysbx import runtime
+from pysbx.base import runtime
 with Sandbox(memory_mb=96, cpus=0.5, max_processes=20, limits="strict", timeout_sec=180) as sandbox:
     sandbox.run("1")
     (container,) = json.loads(subprocess.check_output(runtime.command("list", "--format", "json")))
@@ -51,7 +51,7 @@ PYTHON
 @test "io_mb_per_sec: in the kernel's file for each disk, and a program waits for its data" {
     expect 0 python <<'PYTHON'
 import json, os, pathlib, subprocess, time
-from pysbx import runtime
+from pysbx.base import runtime
 READ = "f = open('/large', 'rb', 0)\nfor _ in range(6): assert len(f.read(1 << 20)) == 1 << 20"
 for rate in 0, 2:
     with Sandbox(io_mb_per_sec=rate, mounts=[Mount("/usr/bin/podman", "/large")]) as sandbox:
@@ -147,8 +147,8 @@ PYTHON
 @test "run_code: a warm start has the same limits" {
     expect 0 python <<'PYTHON'
 import json
-from pysbx import runtime
-from pysbx.options import make_options, prepare
+from pysbx.base import runtime
+from pysbx.options.options import make_options, prepare
 options = make_options(memory_mb=64, limits="strict", timeout_sec=60)
 bundle = prepare(options)
 print(runtime.build_snapshot(str(bundle.path), bundle.enforcement.manager))
@@ -162,7 +162,7 @@ PYTHON
 # bats test_tags=all
 @test "pysbx doctor: nothing replaces cgroups" {
     expect 0 python <<'PYTHON'
-from pysbx import doctor
+from pysbx.machine import doctor
 print([(check.status, check.found) for check in doctor.examine() if check.name == "limits"])
 PYTHON
     output_is "[('ok', 'memory, CPU and processes by cgroup')]"
@@ -198,7 +198,8 @@ def categories(text, kind="pysbx_sandbox_t"):
     need_selinux
     make_unlabelled given
     expect 0 python "$HOME/given" <<<"$LABELS"'
-from pysbx import doctor, options
+from pysbx.machine import doctor
+from pysbx.options import options
 mounts = [Mount(sys.argv[1], "/given")]
 print(options.prepare(options.make_options(mounts=mounts)).build_snapshot())
 found = set()
@@ -216,7 +217,7 @@ print(len(found), [check.found for check in doctor.examine() if check.name == "S
     make_unlabelled given
     expect 0 python "$HOME/given" <<<"$LABELS"'
 import json, pathlib, subprocess
-from pysbx import runtime
+from pysbx.base import runtime
 with Sandbox(mounts=[Mount(sys.argv[1], "/given")]) as sandbox, Sandbox() as other:
     mine = categories(sandbox.run(SHOWN).stdout)
     other.run("1")
@@ -231,7 +232,7 @@ with Sandbox(mounts=[Mount(sys.argv[1], "/given")]) as sandbox, Sandbox() as oth
 @test "SELinux: the policy separates sandboxes by their categories, and the host from all of them" {
     need_selinux
     expect 0 python <<'PYTHON'
-from pysbx import labels
+from pysbx.container import labels
 def may(source, target, kind, permission):
     wanted = 1 << labels._number(f"class/{kind}/perms/{permission}") - 1
     answer = labels._ask("access", f"{source} {target} {labels._number(f'class/{kind}/index')} {wanted:x}").split()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pysbx import runtime
+from pysbx.base import runtime
 
 
 def containers() -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from pysbx import PolicyViolationError, Sandbox, SandboxOptionError, run_code, sandbox
 from pysbx.inside.analysis import analyse
 from pysbx.inside.patterns import PATTERNS
-from pysbx.profiles import load, names
+from pysbx.options.profiles import load, names
 
 STAGES: dict[str, Any] = {
     "imports": {"stage": "enforce", "allowed": ["math", "os.path"]},

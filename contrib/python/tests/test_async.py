@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from pysbx import AsyncSandbox, Sandbox, SandboxError, SandboxTimeoutError, run_code_async
-from pysbx.asynchronous import AsyncProcess
-from pysbx.processes import Process
+from pysbx.calls.asynchronous import AsyncProcess
+from pysbx.calls.processes import Process
 from tests.conftest import containers
 from tests.packages import make_wheel
 

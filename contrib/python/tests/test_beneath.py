@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pysbx import beneath
+from pysbx.base import beneath
 
 
 @pytest.fixture

@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from pysbx import Sandbox, cleaning, dependencies, install_progress, places, run_code
+from pysbx import Sandbox, install_progress, run_code
+from pysbx.base import directories
+from pysbx.base.runtime import build_snapshot, call, try_to_create
 from pysbx.command import main
-from pysbx.options import make_options, prepare
-from pysbx.runtime import build_snapshot, call, try_to_create
+from pysbx.machine import cleaning
+from pysbx.options.options import make_options, prepare
+from pysbx.packages import dependencies
 from tests.packages import make_deep, make_wheel
 
 MONTH = 40 * 86400
@@ -26,13 +29,13 @@ MONTH = 40 * 86400
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of wheels, and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    places.cache_directory.cache_clear()
+    directories.cache_directory.cache_clear()
     folder = tmp_path / "wheels"
     folder.mkdir()
     for name in ("thing", "other"):
         make_wheel(folder, name, "1.0", f"name = '{name}'\n")
     yield folder
-    places.cache_directory.cache_clear()
+    directories.cache_directory.cache_clear()
 
 
 def install(wheels: Path, *names: str) -> None:
@@ -43,7 +46,7 @@ def install(wheels: Path, *names: str) -> None:
 def age(requirement: str, seconds: float) -> None:
     """Make a set look unused for some time."""
     (found,) = (item for item in dependencies.installed() if item.requirements == (requirement,))
-    about = places.cache_directory() / "dependencies" / found.key / "set.json"
+    about = directories.cache_directory() / "dependencies" / found.key / "set.json"
     os.utime(about, (time.time() - seconds,) * 2)
 
 
@@ -59,7 +62,7 @@ def test_sets_go_after_a_month(wheels: Path) -> None:
     assert names_of(cleaning.clean(["dependencies"])) == ["thing"]
     assert [item.requirements for item in dependencies.installed()] == [("other",)]
     # No lock of it stays behind, and it can be installed again.
-    assert len(list((places.cache_directory() / "dependencies").glob(".*.lock"))) == 1
+    assert len(list((directories.cache_directory() / "dependencies").glob(".*.lock"))) == 1
     install(wheels, "thing")
 
 
@@ -81,7 +84,7 @@ def test_what_a_session_uses_stays(wheels: Path) -> None:
 
 def test_images(wheels: Path) -> None:
     image = "a" * 64
-    folder = places.private_directory(places.cache_directory() / "images") / image
+    folder = directories.private_directory(directories.cache_directory() / "images") / image
     folder.mkdir()
     (folder / "file").write_bytes(bytes(1000))
     (item,) = cleaning.items(["images"])

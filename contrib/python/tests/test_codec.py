@@ -25,8 +25,8 @@ import msgpack
 import pytest
 
 from pysbx import SerializationError, sandbox
-from pysbx.call import find_class_for
-from pysbx.decode import decode
+from pysbx.calls.call import find_class_for
+from pysbx.calls.decode import decode
 from pysbx.inside.encode import encode
 from pysbx.inside.refusal import Unserializable
 from pysbx.inside.wire import Code
@@ -328,8 +328,8 @@ def test_hashes_that_were_chosen_do_not_keep_the_host_busy(code: Code | None, ma
 
 def test_hashes_that_were_chosen_add_up_over_many_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     # One takes some milliseconds, and how many a second's worth is depends on the machine.
-    monkeypatch.setattr("pysbx.decode.HASHING_SEC", 0.1)
-    monkeypatch.setattr("pysbx.decode.HASHING_SEC_EACH", 0)
+    monkeypatch.setattr("pysbx.calls.decode.HASHING_SEC", 0.1)
+    monkeypatch.setattr("pysbx.calls.decode.HASHING_SEC_EACH", 0)
     one = [msgpack.ExtType(Code.SET, b""), *alike(int, 1000)]
     assert len(decode(msgpack.packb([one]))[0]) == 1000
     data = msgpack.packb([one] * 500)

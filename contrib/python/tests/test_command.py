@@ -21,7 +21,7 @@ from typing import Literal
 
 import pytest
 
-from pysbx.text import visible
+from pysbx.base.text import visible
 
 PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
 
@@ -505,7 +505,8 @@ def test_doctor() -> None:
 def test_doctor_names_what_this_system_can_do_about_cgroups(
     reason: str, user: int, *, systemd: bool, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pysbx import doctor, limits
+    from pysbx.container import limits
+    from pysbx.machine import doctor
 
     monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(limits, "SYSTEMD", str(tmp_path if systemd else tmp_path / "none"))
@@ -533,7 +534,8 @@ def test_doctor_names_what_this_system_can_do_about_cgroups(
 def test_doctor_says_whether_sandboxes_have_labels_of_their_own(
     enforce: str, reason: str, status: Literal["ok", "warning"], found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pysbx import doctor, labels
+    from pysbx.container import labels
+    from pysbx.machine import doctor
 
     monkeypatch.setattr(doctor, "text_of", {"/sys/fs/selinux/enforce": enforce}.__getitem__)
     monkeypatch.setattr(labels, "obstacle", lambda: reason)
@@ -542,7 +544,8 @@ def test_doctor_says_whether_sandboxes_have_labels_of_their_own(
 
 
 def test_doctor_knows_a_program_that_is_not_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pysbx import doctor, runtime
+    from pysbx.base import runtime
+    from pysbx.machine import doctor
 
     monkeypatch.setattr(runtime, "find_runtime", lambda: "/bin/true")
     check = doctor._runtime()
@@ -552,7 +555,7 @@ def test_doctor_knows_a_program_that_is_not_the_runtime(monkeypatch: pytest.Monk
 
 
 def test_doctor_knows_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pysbx import doctor
+    from pysbx.machine import doctor
 
     monkeypatch.setattr(os, "geteuid", lambda: 3_999_999)
     check = doctor._subordinate_ids()

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pysbx import SandboxOptionError, configuration, run_code
+from pysbx import SandboxOptionError, run_code
 from pysbx.command import main
-from pysbx.keywords import OPTIONS
-from pysbx.options import make_options
+from pysbx.options import configuration
+from pysbx.options.keywords import OPTIONS
+from pysbx.options.options import make_options
 
 Write = Callable[[str], Path]
 ALL = """

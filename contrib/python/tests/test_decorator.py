@@ -26,13 +26,13 @@ from pysbx import (
     SandboxMemoryError,
     SandboxTimeoutError,
     SerializationError,
-    decorator,
     sandbox,
     sandbox_async,
 )
-from pysbx.call import call
-from pysbx.container import Cancelled
-from pysbx.threads import AT_ONCE
+from pysbx.base.threads import AT_ONCE
+from pysbx.calls import decorator
+from pysbx.calls.call import call
+from pysbx.container.container import Cancelled
 from tests.conftest import descriptors
 
 GLOBAL = 40

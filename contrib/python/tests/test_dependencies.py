@@ -19,11 +19,14 @@ from typing import Any
 
 import pytest
 
-from pysbx import DependencyInstallError, SandboxOptionError, cleaning, dependencies, growth, places, run_code, sandbox
-from pysbx.dependencies import normalise, normalise_all
-from pysbx.interpreter import AUTHORITIES, host_interpreter
-from pysbx.options import make_options
-from pysbx.profiles import load
+from pysbx import DependencyInstallError, SandboxOptionError, run_code, sandbox
+from pysbx.base import directories
+from pysbx.container.interpreter import AUTHORITIES, host_interpreter
+from pysbx.machine import cleaning
+from pysbx.options.options import make_options
+from pysbx.options.profiles import load
+from pysbx.packages import dependencies, disk_limit
+from pysbx.packages.dependencies import normalise, normalise_all
 from tests.packages import make_source, make_wheel
 
 
@@ -31,14 +34,14 @@ from tests.packages import make_source, make_wheel
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of wheels, and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    places.cache_directory.cache_clear()
+    directories.cache_directory.cache_clear()
     folder = tmp_path / "wheels"
     folder.mkdir()
     make_wheel(folder, "thing", "1.0", "version = 1\n")
     make_wheel(folder, "thing", "2.0", "version = 2\n")
     make_wheel(folder, "user", "1.0", "import thing\nversion = thing.version\n", "thing<2")
     yield folder
-    places.cache_directory.cache_clear()
+    directories.cache_directory.cache_clear()
 
 
 def version_of(wheels: Path, *requirements: str, **options: Any) -> str:
@@ -179,7 +182,7 @@ def test_two_callers_install_once(wheels: Path) -> None:
 
 def dependencies_interpreter() -> Any:
     """Return the interpreter that sets are made for by default."""
-    from pysbx.interpreter import host_interpreter
+    from pysbx.container.interpreter import host_interpreter
 
     return host_interpreter()
 
@@ -219,7 +222,7 @@ def test_prune(wheels: Path) -> None:
     version_of(wheels, "thing<2")
     version_of(wheels, "thing")
     (first, second) = dependencies.installed()
-    os.utime(places.cache_directory() / "dependencies" / second.key / "set.json", (1, 1))
+    os.utime(directories.cache_directory() / "dependencies" / second.key / "set.json", (1, 1))
     assert [item.key for item in dependencies.prune(older_than_days=1)] == [second.key]
     assert [item.key for item in dependencies.installed()] == [first.key]
     dependencies.prune()
@@ -277,7 +280,7 @@ def test_an_installation_leaves_only_files_and_directories(wheels: Path, hostile
     with pytest.raises(DependencyInstallError, match=reason):
         run_code("1", dependencies=["hostile"], wheels=wheels)
     cleaning.clean(["dependencies"], days=0)
-    assert [path.name for path in (places.cache_directory() / "dependencies").iterdir() if path.is_dir()] == []
+    assert [path.name for path in (directories.cache_directory() / "dependencies").iterdir() if path.is_dir()] == []
 
 
 # Each case writes without end. It has bounds for the test, and the error. fallocate(2) with 1 adds blocks behind the
@@ -304,12 +307,12 @@ def test_an_installation_is_ended_that_writes_more_than_it_may(
     wheels: Path, monkeypatch: pytest.MonkeyPatch, step: str, bounds: dict[str, Any], reason: str
 ) -> None:
     for name, value in bounds.items():
-        monkeypatch.setattr(growth, name, value)
+        monkeypatch.setattr(disk_limit, name, value)
     loop = f"for number in range(10000):\n    {step}\n    time.sleep(0.02)\n"
     make_source(wheels, "hostile", f"import ctypes, time\nfrom ctypes import c_long\n{loop}")
     with pytest.raises(DependencyInstallError, match=reason):
         run_code("1", dependencies=["hostile"], wheels=wheels)
-    assert [path.name for path in (places.cache_directory() / "dependencies").iterdir() if path.is_dir()] == []
+    assert [path.name for path in (directories.cache_directory() / "dependencies").iterdir() if path.is_dir()] == []
 
 
 def test_metadata_of_a_hostile_package_are_read_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 from pysbx import Sandbox, SerializationError, run_code, sandbox
-from pysbx.options import make_options
+from pysbx.options.options import make_options
 from tests.budget import SEED, TIMEOUT, explore
 from tests.programs import parts, programs
 from tests.reference import NAME, difference, parts_in_python, plain_text

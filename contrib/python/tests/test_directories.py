@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pysbx import Mount, Sandbox, SandboxError, run_code
-from pysbx.options import make_options
+from pysbx.options.options import make_options
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pysbx
 from pysbx import Sandbox, run_code
-from pysbx.keywords import OPTIONS
+from pysbx.options.keywords import OPTIONS
 
 PAGES = Path(__file__).parents[2] / "docs/pages/reference"
 API = (PAGES / "python-api.md").read_text(encoding="utf-8")

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-import pysbx.proxy
-from pysbx import flow
-from pysbx.destination import Address, is_public
-from pysbx.proxy import Proxy
-from pysbx.request import is_http
+import pysbx.network.proxy
+from pysbx.network import relay
+from pysbx.network.host_rules import Address, is_public
+from pysbx.network.http_request import is_http
+from pysbx.network.proxy import Proxy
 
 HOSTS = ("good.example", "db.example:8080", "*.wild.example")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -453,8 +453,8 @@ def test_the_address_that_was_checked_is_connected_to(exchange: Exchange) -> Non
 
 
 def test_silent_and_idle_connections_are_closed(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pysbx.proxy, "HEAD_SEC", 0.1)
-    monkeypatch.setattr(flow, "IDLE_SEC", 0.1)
+    monkeypatch.setattr(pysbx.network.proxy, "HEAD_SEC", 0.1)
+    monkeypatch.setattr(relay, "IDLE_SEC", 0.1)
     for pieces in (
         (b"",), (b"CONNECT good.example:443 HTTP/1.1\r\n",), (b"\5",), (b"\5\1\0",), (b"\5\1\0\5\1\0\3\x0cgood",),
         (connect_to("good.example:443"),), (connect_to("good.example:443"), b"\x16\3\1\0\x50\1"),
@@ -487,6 +487,6 @@ def until_closed(ends: list[bytes]) -> Callable[[Proxy, tuple[bytes, ...], Origi
 
 
 def test_the_parser_is_loaded_with_the_first_request() -> None:
-    source = "import pysbx.proxy, sys; print('h11' in sys.modules)"
+    source = "import pysbx.network.proxy, sys; print('h11' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", source], check=True, capture_output=True, text=True).stdout
     assert said == "False\n"

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from pysbx import Sandbox, SandboxOptions, run_code
-from pysbx.keywords import Unpack
+from pysbx.options.keywords import Unpack
 
 START = "import matplotlib.pyplot as plt\n"
 PLOT, BAR = "plt.plot([1, 2]);", "plt.bar([1, 2], [1, 2]);"

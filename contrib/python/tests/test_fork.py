@@ -16,12 +16,12 @@ from collections.abc import Iterator
 import pytest
 
 from pysbx import Sandbox, SandboxError
+from pysbx.base.directories import cache_directory
+from pysbx.base.option_names import spoken_as
+from pysbx.base.runtime import build_snapshot
+from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
-from pysbx.limits import enforcement
-from pysbx.options import make_options, prepare
-from pysbx.places import cache_directory
-from pysbx.runtime import build_snapshot
-from pysbx.words import spoken_as
+from pysbx.options.options import make_options, prepare
 from tests.conftest import containers, descriptors
 from tests.test_session import STUBBORN
 

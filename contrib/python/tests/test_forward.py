@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from pysbx import Sandbox, SandboxError
-from pysbx.forward import MAX_CONNECTIONS, Forward
+from pysbx.calls.forward import MAX_CONNECTIONS, Forward
 from tests.conftest import descriptors
 from tests.servers import wait_until
 

@@ -11,9 +11,9 @@ import time
 import pytest
 
 from pysbx import explain, run_code
-from pysbx.exchange import hint_for
-from pysbx.hints import RULES, hint
-from pysbx.options import make_options
+from pysbx.container.exchange import hint_for
+from pysbx.options.hints import RULES, hint
+from pysbx.options.options import make_options
 
 UNLISTED = "host 'a.example', port 443, is not among the hosts of this sandbox"
 INNER = "host 'a.example' has no address outside of private networks"

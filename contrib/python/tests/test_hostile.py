@@ -29,8 +29,8 @@ from pysbx import (
     run_code,
     sandbox,
 )
-from pysbx.interpreter import certificates
-from pysbx.profiles import allowed_calls
+from pysbx.container.interpreter import certificates
+from pysbx.options.profiles import allowed_calls
 
 PRELUDE = """
 import ctypes, os, sys, socket, struct, signal, time, errno

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pysbx import DependencyInstallError, Sandbox, SandboxError
-from pysbx.options import make_options, site_of
+from pysbx.options.options import make_options, site_of
 from tests.packages import make_source, make_wheel
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pysbx import installation, runtime
+from pysbx.base import runtime
+from pysbx.base.directories import write_whole
 from pysbx.errors import SandboxStartupError
-from pysbx.places import write_whole
+from pysbx.machine import installation
 from pysbx.version import VERSION
 
 FILES = {
@@ -121,10 +122,10 @@ def test_an_interrupted_installation_can_be_repeated(
             raise OSError(28, "No space left on device")
         write_whole(path, content, mode)
 
-    monkeypatch.setattr("pysbx.installation.write_whole", fail)
+    monkeypatch.setattr("pysbx.machine.installation.write_whole", fail)
     with pytest.raises(OSError, match="No space"):
         installation.install(prefix)
-    monkeypatch.setattr("pysbx.installation.write_whole", write_whole)
+    monkeypatch.setattr("pysbx.machine.installation.write_whole", write_whole)
     installation.install(prefix)
     assert {(prefix / name).read_text() for name in FILES} == {"later"}
 
@@ -221,7 +222,7 @@ def accepted(profile: Path) -> bool:
 
 
 def test_the_profile_of_apparmor_is_installed_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pysbx import apparmor
+    from pysbx.machine import apparmor
 
     directory = Path(__file__).parents[3] / "config/apparmor"
     prefix = tmp_path / "prefix"
@@ -256,12 +257,14 @@ def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
     tmp_path: Path, bundled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only Ubuntu has this setting. No remedy switches the protection off for the whole machine."""
-    from pysbx import doctor, remedies, runtime
+    from pysbx.base import runtime
+    from pysbx.container import refusal_remedies
+    from pysbx.machine import doctor
 
     setting, profile, prefix = tmp_path / "setting", tmp_path / "profile", tmp_path / "prefix"
     refused = "clone with new namespaces (user, pid): not permitted"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    for module in (remedies, doctor):
+    for module in (refusal_remedies, doctor):
         monkeypatch.setattr(module, "APPARMOR", str(setting))
         monkeypatch.setattr(module, "PROFILE", str(profile))
 
@@ -269,7 +272,7 @@ def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
         runtime.choose_runtime.cache_clear()
         check = doctor._namespaces()
         assert (check.status, check.found) == ("failure", f"{setting} is 1, and {profile} does not name this runtime")
-        assert remedies.remedy_for(refused).startswith(check.remedy)
+        assert refusal_remedies.remedy_for(refused).startswith(check.remedy)
         assert "sysctl" not in check.remedy
         return check.remedy
 
@@ -282,7 +285,7 @@ def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
     monkeypatch.setenv("PYSBX_RUNTIME", str(program))
     assert remedy().endswith(f"and its profile as {profile}: sudo make install")
     monkeypatch.setattr(runtime, "USUAL_PLACES", (str(program),))
-    shipped = prefix / remedies.SHIPPED
+    shipped = prefix / refusal_remedies.SHIPPED
     shipped.parent.mkdir(parents=True)
     shipped.write_text(f"profile pysbx-runtime {program} flags=(unconfined) {{ userns, }}\n")
     assert f"sudo cp {shipped} {profile} && sudo apparmor_parser --replace {profile}" in remedy()
@@ -292,4 +295,4 @@ def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
     runtime.choose_runtime.cache_clear()
     profile.write_bytes(shipped.read_bytes())  # as the remedy says
     assert doctor._namespaces().status == "ok"
-    assert "profile" not in remedies.remedy_for(refused)
+    assert "profile" not in refusal_remedies.remedy_for(refused)

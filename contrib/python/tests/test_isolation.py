@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from pysbx import LimitsNotEnforceableError, Mount, Sandbox, SandboxOptionError, SandboxTimeoutError, run_code, sandbox
-from pysbx.execution import Execution
-from pysbx.places import run_directory
+from pysbx.base.directories import run_directory
+from pysbx.calls.execution import Execution
 from tests.servers import server
 from tests.test_command import pysbx
 

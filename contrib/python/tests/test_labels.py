@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from pysbx import Mount, SandboxStartupError, labels
-from pysbx.bundle import Bundle
-from pysbx.container import Container
-from pysbx.options import make_options, prepare
-from pysbx.places import run_directory
-from pysbx.runtime import Choice
+from pysbx import Mount, SandboxStartupError
+from pysbx.base.directories import run_directory
+from pysbx.base.runtime import Choice
+from pysbx.container import labels
+from pysbx.container.bundle import Bundle
+from pysbx.container.container import Container
+from pysbx.options.options import make_options, prepare
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pysbx import profiles
 from pysbx.command.main import make_parser
+from pysbx.options import profiles
 
 PAGES = Path(__file__).parents[2] / "man"
 

@@ -29,11 +29,12 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextContent, TextResourceContents
 
-from pysbx import dependencies, places
+from pysbx.base import directories
+from pysbx.base.runtime import find_runtime
 from pysbx.command import main
-from pysbx.interpreter import host_interpreter
-from pysbx.runtime import find_runtime
-from pysbx.service.answers import MAX_TEXT, image_of, text_file_of
+from pysbx.container.interpreter import host_interpreter
+from pysbx.packages import dependencies
+from pysbx.service.mcp.tool_results import MAX_TEXT, image_of, text_file_of
 from pysbx.version import VERSION
 from tests.clients import by_stdio
 from tests.packages import make_wheel
@@ -393,11 +394,11 @@ def locked_sets(cache: Path, wheels: Path) -> Iterator[None]:
     """Keep every program from installing the set of `thing`, as another program does that is installing it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
-        places.cache_directory.cache_clear()
+        directories.cache_directory.cache_clear()
         wanted = dependencies.Wanted(("thing",), "", str(wheels))
-        with places.locked(dependencies._top() / f".{dependencies._key(wanted, host_interpreter())}.lock"):
+        with directories.locked(dependencies._top() / f".{dependencies._key(wanted, host_interpreter())}.lock"):
             yield
-    places.cache_directory.cache_clear()
+    directories.cache_directory.cache_clear()
 
 
 def test_packages_that_cannot_be_installed_are_told(tmp_path: Path) -> None:

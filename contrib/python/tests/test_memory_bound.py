@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pysbx import Execution, limits, quotas, run_code, uncounted
-from pysbx.options import make_options
-from pysbx.policy import MIB
+from pysbx import Execution, run_code
+from pysbx.container import limits, memory_without_cgroup, quotas
+from pysbx.options.options import make_options
+from pysbx.options.policy import MIB
 from tests.test_hostile import said
 
 BYTES_OF_A_PIPE = 16 * 4096
@@ -103,8 +104,11 @@ sum(made)
     ids=["files", "directories", "links", "hard links", "pipes"],
 )
 def test_empty_files_are_bounded(make: str) -> None:
-    each = uncounted.files_of_tmpfs(16)
-    assert number(FILES.replace("MAKE", make)) <= uncounted.FILE_SYSTEMS * each + uncounted.FILES_OF_DEV
+    each = memory_without_cgroup.files_of_tmpfs(16)
+    assert (
+        number(FILES.replace("MAKE", make))
+        <= memory_without_cgroup.FILE_SYSTEMS * each + memory_without_cgroup.FILES_OF_DEV
+    )
 
 
 def test_as_many_small_files_as_pages_can_be_made() -> None:
@@ -127,7 +131,7 @@ except BlockingIOError: pass
 sent
 """
     )
-    assert 0 < found <= uncounted.buffer_size()
+    assert 0 < found <= memory_without_cgroup.buffer_size()
 
 
 def test_an_option_of_sockets_cannot_hide_from_the_filter() -> None:
@@ -202,7 +206,7 @@ sent
 
 @pytest.mark.parametrize("attack", [CONNECTIONS, DATAGRAMS], ids=["connections", "datagrams"])
 def test_what_waits_at_a_socket_is_bounded(attack: str) -> None:
-    assert 0 < number(attack) <= (uncounted.BACKLOG + 1) * uncounted.buffer_size()
+    assert 0 < number(attack) <= (memory_without_cgroup.BACKLOG + 1) * memory_without_cgroup.buffer_size()
 
 
 def test_pages_of_files_that_are_gone_are_not_kept_by_pipes_and_sockets() -> None:
@@ -342,5 +346,5 @@ def test_all_that_a_sandbox_can_hold_is_within_the_bound_of_the_threat_model() -
     done = run_code(EVERYTHING, memory_mb=64, max_processes=1, tmp_mb=16, timeout_sec=60)
     assert done.error is None, done.error
     # Of the bound, what this attack uses: at its sockets nothing waits to be accepted, and none is in flight.
-    most = limits.address_space(policy) + 5 * 16 * MIB + quotas.OPEN_FILES * uncounted.buffer_size()
+    most = limits.address_space(policy) + 5 * 16 * MIB + quotas.OPEN_FILES * memory_without_cgroup.buffer_size()
     assert 500 * MIB < int(done.value or 0) <= most < limits.memory_bound(policy)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pysbx import runtime
+from pysbx.base import runtime
 
 ENGINES = Path(__file__).parents[3] / "build/engines/bin"
 NAME = "localhost/pysbx-nested"

@@ -19,13 +19,13 @@ from pydantic import ValidationError
 from pysbx import Mount, Sandbox, SandboxOptionError, run_code, sandbox, sandbox_async
 from pysbx.command import main
 from pysbx.command.main import make_parser
-from pysbx.declaration import Declared, Number, parse_mount
-from pysbx.keywords import OPTIONS
-from pysbx.options import SHOWN, Options, make_options
-from pysbx.policy import Policy
-from pysbx.service.api import Wish
-from pysbx.service.offer import LIMITS
-from pysbx.service.tools import Tools
+from pysbx.options.declaration import Declared, Number, parse_mount
+from pysbx.options.keywords import OPTIONS
+from pysbx.options.options import SHOWN, Options, make_options
+from pysbx.options.policy import Policy
+from pysbx.service.http.api import Wish
+from pysbx.service.mcp.tools import Tools
+from pysbx.service.sandboxes.choices import LIMITS
 
 NUMBERS = [declared for declared in OPTIONS.values() if isinstance(declared.option.check, Number)]
 DOCS = Path(__file__).parents[2] / "docs/pages"

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from pysbx import Sandbox, run_code
-from pysbx.output import Output
+from pysbx.container.output import Output
 from tests.test_command import pysbx
 
 MARK = re.compile(r"\n\[truncated: (\d+) bytes left out\]\n")

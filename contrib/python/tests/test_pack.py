@@ -22,12 +22,12 @@ import pydantic
 import pytest
 
 from pysbx import Mount, SandboxExecutionError, SerializationError, sandbox
-from pysbx.decode import decode
-from pysbx.hints import hint
+from pysbx.calls.decode import decode
 from pysbx.inside.assertions import _format_explanation
 from pysbx.inside.encode import encode
 from pysbx.inside.refusal import Unserializable
 from pysbx.inside.wire import Code
+from pysbx.options.hints import hint
 
 LOCK = threading.Lock()
 VALIDATION = ("pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection")

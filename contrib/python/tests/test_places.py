@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from pysbx import SandboxStartupError, payload, run_code
-from pysbx.options import make_options, prepare
-from pysbx.places import private_directory, run_directory
+from pysbx import SandboxStartupError, run_code
+from pysbx.base.directories import private_directory, run_directory
+from pysbx.container import payload
+from pysbx.options.options import make_options, prepare
 from tests.packages import make_wheel
 
 
@@ -96,7 +97,7 @@ def test_without_a_directory_for_bundles_the_error_names_the_remedy() -> None:
     program = (
         "import tempfile\n"
         "tempfile._candidate_tempdir_list = lambda: ['/proc']\n"
-        "from pysbx import SandboxError\nfrom pysbx.places import run_directory\n"
+        "from pysbx import SandboxError\nfrom pysbx.base.directories import run_directory\n"
         "try:\n    run_directory()\nexcept SandboxError as error:\n    print(error)\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
@@ -121,7 +122,7 @@ def test_a_directory_that_is_taken_stops_no_user(take: str) -> None:
         top.chmod(0o1777)
         subprocess.run([*take.split(), top / f"pysbx-{user}"], check=True)
         (top / f"pysbx-{user}-other").symlink_to(f"pysbx-{user}")
-        command = [sys.executable, "-c", "from pysbx.places import run_directory; print(run_directory())"]
+        command = [sys.executable, "-c", "from pysbx.base.directories import run_directory; print(run_directory())"]
         environment = {"TMPDIR": name, "PATH": os.environ["PATH"]}
         said = [subprocess.check_output(command, env=environment, text=True, **become) for _ in range(2)]
         # It has another name, which the next program finds.
@@ -175,7 +176,8 @@ def test_what_is_shared_with_sandboxes_is_readable_and_not_writable_for_others()
 
 def test_what_somebody_has_deleted_is_made_again() -> None:
     program = (
-        "import shutil\nfrom pysbx import run_code, payload\nfrom pysbx.places import run_directory\n"
+        "import shutil\nfrom pysbx import run_code\nfrom pysbx.base.directories import run_directory\n"
+        "from pysbx.container import payload\n"
         "for name in ('bundles', 'roots', 'payload'):\n    assert run_code('1').exit_code == 0\n"
         "    shutil.rmtree(run_directory() / name)\nprint(run_code('6 * 7').value)"
     )

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from pysbx import Mount, run_code
-from pysbx.declaration import parse_network
-from pysbx.destination import RefusedError, handshake, is_elsewhere, is_public, parse_entry, server_name
-from pysbx.proxy import Proxy
-from pysbx.request import Request
+from pysbx.network.host_rules import RefusedError, handshake, is_elsewhere, is_public, parse_entry, server_name
+from pysbx.network.http_request import Request
+from pysbx.network.proxy import Proxy
+from pysbx.options.declaration import parse_network
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
 PUBLIC_ADDRESS, PRIVATE_ADDRESS = "93.184.216.34", "10.44.55.66"

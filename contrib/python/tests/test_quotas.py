@@ -16,7 +16,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from pysbx import Sandbox, quotas
+from pysbx import Sandbox
+from pysbx.container import quotas
 from tests.test_hostile import said
 
 INOTIFY = """

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from pysbx import DependencyInstallError, SandboxOptionError, dependencies, places, run_code, trees
+from pysbx import DependencyInstallError, SandboxOptionError, run_code
+from pysbx.base import directories, trees
 from pysbx.command import main
-from pysbx.interpreter import Interpreter, host_interpreter
-from pysbx.requirements import Script, normalise, normalise_all, of_script
+from pysbx.container.interpreter import Interpreter, host_interpreter
+from pysbx.options.requirements import Script, normalise, normalise_all, of_script
+from pysbx.packages import dependencies
 from tests.packages import make_deep, make_project, make_wheel
 
 SCRIPT = """# /// script
@@ -34,13 +36,13 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of wheels, a cache of its own, and a working directory."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    places.cache_directory.cache_clear()
+    directories.cache_directory.cache_clear()
     folder = tmp_path / "wheels"
     folder.mkdir()
     make_wheel(folder, "thing", "1.0", "version = 1\n")
     make_wheel(folder, "thing", "2.0", "version = 2\n")
     yield folder
-    places.cache_directory.cache_clear()
+    directories.cache_directory.cache_clear()
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pysbx import Sandbox, SandboxError, SandboxMemoryError, limits, run_code, sandbox
+from pysbx import Sandbox, SandboxError, SandboxMemoryError, run_code, sandbox
+from pysbx.container import limits
 
 MIB = 1 << 20
 

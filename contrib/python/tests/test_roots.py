@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from pysbx import PodmanNotInstalledError, SandboxStartupError, run_code
-from pysbx.images import rootfs_of
-from pysbx.interpreter import AUTHORITIES, Mount, certificates, host_interpreter, virtualenv_interpreter
+from pysbx.container.interpreter import AUTHORITIES, Mount, certificates, host_interpreter, virtualenv_interpreter
+from pysbx.packages.images import rootfs_of
 
 ABOUT = "import sys, os; print(sys.prefix, sys.version_info[:2], sorted(os.listdir('/')))"
 VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"

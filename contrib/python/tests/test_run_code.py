@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 import pytest
 
-from pysbx import Execution, Mount, SandboxExecutionError, SandboxStartupError, container, run_code, sandbox
+from pysbx import Execution, Mount, SandboxExecutionError, SandboxStartupError, run_code, sandbox
+from pysbx.calls.execution import unanswered
+from pysbx.container import container
 from pysbx.errors import SandboxOptionError
-from pysbx.execution import unanswered
 from tests.conftest import descriptors
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pysbx.limits import enforcement
+from pysbx.container.limits import enforcement
 from pysbx.version import VERSION
 from tests.servers import Server, containers_of, server, wait_until
 from tests.test_fork import CODE

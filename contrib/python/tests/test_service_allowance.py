@@ -21,9 +21,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pysbx.command import main
-from pysbx.service.allowance import HOUR_SEC, Allowance, Ledger
 from pysbx.service.asgi import App
-from pysbx.service.problems import Problem
+from pysbx.service.connections.problems import Problem
+from pysbx.service.sandboxes.allowance import HOUR_SEC, Allowance, Ledger
 from tests.servers import BEST_EFFORT, TOKEN, server, wait_until
 
 OTHER = "another-token-for-tests"

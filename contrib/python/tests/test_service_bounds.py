@@ -20,14 +20,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pysbx import limits, run_code
+from pysbx import run_code
+from pysbx.calls.execution import Execution
 from pysbx.command import main
-from pysbx.container import Cancelled
-from pysbx.execution import Execution
-from pysbx.options import make_options
-from pysbx.service import access, gate, offer, parts
-from pysbx.service.jobs import Jobs
-from pysbx.service.problems import Problem
+from pysbx.container import limits
+from pysbx.container.container import Cancelled
+from pysbx.options.options import make_options
+from pysbx.service.connections import access, admission, json_bounds
+from pysbx.service.connections.problems import Problem
+from pysbx.service.sandboxes import choices
+from pysbx.service.sandboxes.jobs import Jobs
 from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, children_of, containers_of, server, wait_until
 from tests.test_service import SLEEP, problem, start
@@ -286,22 +288,22 @@ def test_a_call_can_be_cancelled_before_its_container_is_there() -> None:
 
 @pytest.mark.parametrize(("slow", "answered"), [("receive", [408]), ("send", [])])
 def test_slow_clients_do_not_keep_a_place(slow: str, answered: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, f"{'BODY' if slow == 'receive' else 'SEND'}_SEC", 0.05)
+    monkeypatch.setattr(admission, f"{'BODY' if slow == 'receive' else 'SEND'}_SEC", 0.05)
     statuses: list[int] = []
 
-    async def receive() -> gate.Message:
+    async def receive() -> admission.Message:
         await asyncio.sleep(60 if slow == "receive" else 0)
         return {"type": "http.request", "body": b""}
 
-    async def send(message: gate.Message) -> None:
+    async def send(message: admission.Message) -> None:
         await asyncio.sleep(60 if slow == "send" else 0)
         statuses.extend([message["status"]] if "status" in message else [])
 
-    async def application(scope: gate.Scope, receive: gate.Receive, send: gate.Send) -> None:
+    async def application(scope: admission.Scope, receive: admission.Receive, send: admission.Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def twice() -> None:
-        door = gate.Gate(application, access.Access(), places=1, size=10)
+        door = admission.Gate(application, access.Access(), places=1, size=10)
         for _ in range(2):
             await door({"type": "http", "path": "/", "method": "GET", "headers": []}, receive, send)
 
@@ -340,7 +342,7 @@ def quickest(service: Server, path: str, body: bytes, status: int) -> tuple[floa
 
 
 MANY = {str(number): "" for number in range(300_000)}
-AS_MANY_AS_MAY_BE = {str(number): "x" * 4000 for number in range(parts.MAX_FILES)}
+AS_MANY_AS_MAY_BE = {str(number): "x" * 4000 for number in range(json_bounds.MAX_FILES)}
 
 
 @pytest.mark.parametrize(
@@ -364,15 +366,15 @@ def test_a_request_of_many_parts_keeps_nothing_else_waiting(
         assert longest < 0.1
         assert said in answer.text
         if status == 413:
-            assert problem(answer)["limit"] in (parts.MAX_PARTS, parts.MAX_FILES)
+            assert problem(answer)["limit"] in (json_bounds.MAX_PARTS, json_bounds.MAX_FILES)
         if status == 200:
-            assert len(answer.json()["artifacts"]) <= parts.MAX_FILES
+            assert len(answer.json()["artifacts"]) <= json_bounds.MAX_FILES
         assert len(answer.content) < 200_000
 
 
 def test_parts_are_counted_outside_strings() -> None:
     for content in (b'{"a": "' + b",[{" * 10_000 + b'"}', '{"a": "\\",[{"}'.encode("utf-16"), b"\xff" * 10_000):
-        parts.check_parts(content)
+        json_bounds.check_parts(content)
     for content in (
         b"[" + b"1," * 5000 + b"1]",
         b"[" * 5000,
@@ -380,24 +382,24 @@ def test_parts_are_counted_outside_strings() -> None:
         b'""' * 9000,
     ):
         with pytest.raises(Problem, match="more than 4000 parts"):
-            parts.check_parts(content)
+            json_bounds.check_parts(content)
     with pytest.raises(Problem):
-        parts.check_parts(("[" + "1," * 5000 + "1]").encode("utf-16"))
+        json_bounds.check_parts(("[" + "1," * 5000 + "1]").encode("utf-16"))
 
 
 def test_a_session_of_many_files_does_not_list_them(tmp_path: Path) -> None:
     with server(listen=f"unix:{tmp_path}/s") as service:
         place = start(service)
-        code = f"for i in range({parts.LISTED + 1}): open(f'{{i}}', 'w').close()"
+        code = f"for i in range({json_bounds.LISTED + 1}): open(f'{{i}}', 'w').close()"
         assert service.post(f"{place}/run", code=code).json()["exit_code"] == 0
         answer = service.client.get(f"{place}/files")
         assert (answer.status_code, problem(answer)["title"]) == (422, "the sandbox cannot do that")
-        assert f"{parts.LISTED + 1} files, and {parts.LISTED} are listed" in problem(answer)["detail"]
+        assert f"{json_bounds.LISTED + 1} files, and {json_bounds.LISTED} are listed" in problem(answer)["detail"]
 
 
 def test_sets_of_limits_are_not_made_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offer, "MAX_VARIETY", 3)
-    given = offer.Offer(make_options(memory_mb=1000), (), (), 8)
+    monkeypatch.setattr(choices, "MAX_VARIETY", 3)
+    given = choices.Offer(make_options(memory_mb=1000), (), (), 8)
     for size in (100, 200, 300):
         assert given.options(limits={"memory_mb": size}).policy.memory_mb == size
     with pytest.raises(Problem, match="3 different sets"):
@@ -407,7 +409,7 @@ def test_sets_of_limits_are_not_made_without_end(monkeypatch: pytest.MonkeyPatch
 
 def test_a_profile_does_not_widen_what_the_server_has() -> None:
     base = make_options(memory_mb=300, allow_network=["example.org"], env={"A": "b"}, profile="minimal")
-    given = offer.Offer(base, ("data-science",), (), 8)
+    given = choices.Offer(base, ("data-science",), (), 8)
     made = given.options("data-science").policy
     assert (made.memory_mb, made.network, made.env, made.answer_limit) == (
         300,
@@ -416,4 +418,4 @@ def test_a_profile_does_not_widen_what_the_server_has() -> None:
         16 << 20,
     )
     with pytest.raises(Problem, match="none"):
-        offer.Offer(base, (), (), 8).options("minimal")
+        choices.Offer(base, (), (), 8).options("minimal")

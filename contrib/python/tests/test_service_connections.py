@@ -21,11 +21,11 @@ from pathlib import Path
 
 import pytest
 
-from pysbx.service.bounds import make_bounds
-from pysbx.service.door import peer_of
-from pysbx.service.intake import SLICE, TURN_SEC, Intake, Turns
-from pysbx.service.pace import PATIENCE_SEC, RATE
-from pysbx.service.protocol import HEAD_SEC
+from pysbx.service.connections.connection_limits import make_bounds
+from pysbx.service.connections.listener import peer_of
+from pysbx.service.connections.protocol import HEAD_SEC
+from pysbx.service.connections.rate import PATIENCE_SEC, RATE
+from pysbx.service.connections.slices import SLICE, TURN_SEC, Intake, Turns
 from tests.servers import TOKEN, Server, containers_of, server, wait_until
 from tests.test_mcp import run_of
 from tests.test_service import SLEEP

@@ -22,7 +22,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pysbx.runtime import find_runtime
+from pysbx.base.runtime import find_runtime
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, children_of, containers_of, metric, server, wait_until
 
 LOAD_SEC = int(os.environ.get("TEST_LOAD_SEC", "8"))

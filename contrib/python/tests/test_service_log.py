@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pysbx.service import log
+from pysbx.service.observe import log
 from tests.servers import USUAL, server
 
 

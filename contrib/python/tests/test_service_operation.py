@@ -25,9 +25,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pysbx import run_code
-from pysbx.runtime import find_runtime
-from pysbx.service.meters import GAUGES, TABLE
-from pysbx.service.ready import HOLDS_SEC
+from pysbx.base.runtime import find_runtime
+from pysbx.service.observe.metrics import GAUGES, TABLE
+from pysbx.service.sandboxes.readiness import HOLDS_SEC
 from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, server, wait_until
 
@@ -136,8 +136,8 @@ def test_readiness_runs_one_sandbox_for_all_who_ask(service: Server) -> None:
 def test_without_the_extras_it_is_told() -> None:
     program = (
         "import sys; sys.modules.update(prometheus_client=None, yaml=None)\n"
-        "from pysbx.service.meters import Meters\n"
-        "from pysbx import profiles\n"
+        "from pysbx.service.observe.metrics import Meters\n"
+        "from pysbx.options import profiles\n"
         "meters = Meters(); meters.watch('running', int); meters.refused('x'); assert not meters\n"
         "open('p.yaml', 'w').close()\n"
         "try: profiles.load('p.yaml')\n"
@@ -287,7 +287,7 @@ def test_the_package_logs_what_it_does(caplog: pytest.LogCaptureFixture) -> None
 def test_without_logging_nothing_is_printed_or_imported() -> None:
     program = (
         "import sys, pysbx; pysbx.run_code('1'); assert 'logging' not in sys.modules\n"
-        "import logging, pysbx.journal; pysbx.journal.write('pysbx.x', 30, 'printed?')"
+        "import logging, pysbx.base.log; pysbx.base.log.write('pysbx.x', 30, 'printed?')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from pysbx.service.pages import PAGES
-from pysbx.service.survey import PREPARING
+from pysbx.service.http.pages import PAGES
+from pysbx.service.sandboxes.preparation import PREPARING
 from tests.browser import CONTROL, PROGRAM, SHIFT, Page, browser
 from tests.packages import make_wheel
 from tests.servers import TOKEN, Server, server, wait_until

@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pysbx.service.meters import GAUGES, TABLE
+from pysbx.service.observe.metrics import GAUGES, TABLE
 from tests.servers import TOKEN, server, wait_until
 from tests.test_service_allowance import make_certificate
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from pysbx.base.managed_files import is_ours
 from pysbx.command import main
 from pysbx.command.service import check_interpreter, content
-from pysbx.marked import is_ours
 from tests.servers import BEST_EFFORT, PROGRAM, wait_until
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")

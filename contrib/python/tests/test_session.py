@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from pysbx import Sandbox, SandboxError, SandboxExecutionError, SandboxTimeoutError, runtime
+from pysbx import Sandbox, SandboxError, SandboxExecutionError, SandboxTimeoutError
+from pysbx.base import runtime
 from tests.conftest import containers
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pysbx import Process, Sandbox, SandboxError, SandboxTimeoutError
-from pysbx.exchange import MALFORMED
-from pysbx.processes import ProcessOutput, processes_of
+from pysbx.calls.processes import ProcessOutput, processes_of
+from pysbx.container.exchange import MALFORMED
 
 
 @pytest.fixture

@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
-from pysbx import DependencyInstallError, SandboxOptionError, places, run_code, sources
-from pysbx.installers import reason_of
-from pysbx.sources import VARIABLES_OF_REQUESTS
+from pysbx import DependencyInstallError, SandboxOptionError, run_code
+from pysbx.base import directories
+from pysbx.packages import sources
+from pysbx.packages.installers import reason_of
+from pysbx.packages.sources import VARIABLES_OF_REQUESTS
 from tests.packages import make_project, make_wheel
 from tests.test_mcp import answer_of, begin, run_of, send
 
@@ -52,10 +54,10 @@ def anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    places.cache_directory.cache_clear()
+    directories.cache_directory.cache_clear()
     sources.configuration.cache_clear()
     yield tmp_path
-    places.cache_directory.cache_clear()
+    directories.cache_directory.cache_clear()
     sources.configuration.cache_clear()
 
 

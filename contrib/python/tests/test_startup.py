@@ -92,7 +92,7 @@ sys.exit(main(["run", "-c", "1"]))
 
 
 def test_a_heavy_module_would_be_noticed() -> None:
-    assert "asyncio" in imported("import pysbx.proxy")
+    assert "asyncio" in imported("import pysbx.network.proxy")
 
 
 def test_every_name_is_found_in_its_module() -> None:

@@ -17,9 +17,10 @@ from typing import Literal
 import pytest
 import trio
 
-from pysbx import Mount, Sandbox, SandboxExecutionError, children, run_code, run_code_async, sandbox
+from pysbx import Mount, Sandbox, SandboxExecutionError, run_code, run_code_async, sandbox
+from pysbx.base import children
 from pysbx.errors import SandboxError, SandboxOptionError
-from pysbx.profiles import STAGES, load
+from pysbx.options.profiles import STAGES, load
 
 # Dispositions of SIGCHLD that a program sets before it uses the package.
 DISPOSITIONS = {

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 import pysbx
-from pysbx import children
+from pysbx.base import children
 from pysbx.command import main
 
 PACKAGE = Path(pysbx.__file__).parent
 # Uses of sys.executable that begin no command line: each with the function it is in.
 NO_COMMAND = {
-    ("interpreter.py", "host_interpreter"),  # the path that a sandbox is shown
+    ("container/interpreter.py", "host_interpreter"),  # the path that a sandbox is shown
     ("command/service.py", "_install"),  # the path that is checked
 }
 # Modules that a program could take from the directory, and those that Python itself imports when it starts.
@@ -66,7 +66,11 @@ def test_each_command_line_of_python_is_isolated() -> None:
         name = path.relative_to(PACKAGE).as_posix()
         if not name.startswith("inside/"):
             found |= {(name, function): words[1:2] for function, words in commands(path)}
-    assert {("children.py", "python"), ("children.py", "module"), ("reaper.py", "_start")} <= found.keys()
+    assert {
+        ("base/children.py", "python"),
+        ("base/children.py", "module"),
+        ("container/reaper.py", "_start"),
+    } <= found.keys()
     for use, option in found.items():
         isolated = any(isinstance(word, str) and word.startswith("-I") for word in option)
         assert isolated or use in NO_COMMAND, f"{use}: begin with children.python(), children.module() or -I"
@@ -109,7 +113,7 @@ def test_a_kernel_that_starts_beside_a_notebook(
 def test_a_package_that_is_not_among_those_of_the_system_is_found(tmp_path: Path) -> None:
     """As `pip install --user` installs it: -I leaves that directory out."""
     shutil.copytree(PACKAGE, tmp_path / "user/pysbx", ignore=shutil.ignore_patterns("__pycache__", "bundled"))
-    program = f"import json, sys; sys.path.insert(0, {str(tmp_path / 'user')!r}); from pysbx import children; "
+    program = f"import json, sys; sys.path.insert(0, {str(tmp_path / 'user')!r}); from pysbx.base import children; "
     program += "shown = 'import pysbx; print(pysbx.__file__)'; "
     program += "print(json.dumps([children.module('pysbx', '--version'), children.python(shown)]))"
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

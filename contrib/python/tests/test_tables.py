@@ -16,7 +16,7 @@ import msgpack
 import pytest
 
 from pysbx import sandbox
-from pysbx.decode import decode
+from pysbx.calls.decode import decode
 from pysbx.errors import SerializationError
 from pysbx.inside.encode import encode
 from pysbx.inside.refusal import Unserializable
@@ -399,7 +399,7 @@ def test_a_column_that_arrow_cannot_hold_is_named() -> None:
 def test_periods_and_intervals_come_back_to_a_program_that_has_none() -> None:
     pandas = pytest.importorskip("pandas")
     # pandas registers these types at their first use, so this process knows them already.
-    program = "import sys; from pysbx.decode import decode; print(repr(decode(sys.stdin.buffer.read()).index[0]))"
+    program = "import sys; from pysbx.calls.decode import decode; print(repr(decode(sys.stdin.buffer.read()).index[0]))"
     for index in (pandas.period_range("2024-01", periods=1, freq="M"), pandas.interval_range(0, 1)):
         data = encode(pandas.Series([1], index=index))
         done = subprocess.run([sys.executable, "-c", program], input=data, capture_output=True, check=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pysbx import Sandbox, SandboxError
-from pysbx.terminal import Terminal
+from pysbx.calls.terminal import Terminal
 
 SECONDS = 30.0
 # Prints the state of `sleep`, and whether its process group is the one in the foreground of its terminal: proc(5).

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pysbx import trees
+from pysbx.base import trees
 from tests.packages import make_deep
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import get_type_hints
 
 from pysbx import Sandbox, SandboxOptions, run_code, sandbox, sandbox_async
-from pysbx.keywords import Unpack
-from pysbx.options import SHOWN
+from pysbx.options.keywords import Unpack
+from pysbx.options.options import SHOWN
 
 PROGRAM = """
 import asyncio

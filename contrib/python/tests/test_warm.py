@@ -10,11 +10,11 @@ from typing import Literal
 import pytest
 
 from pysbx import Execution, Mount, Sandbox, run_code, sandbox
+from pysbx.base.runtime import build_snapshot, command
+from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
-from pysbx.keywords import SandboxOptions
-from pysbx.limits import enforcement
-from pysbx.options import make_options, prepare
-from pysbx.runtime import build_snapshot, command
+from pysbx.options.keywords import SandboxOptions
+from pysbx.options.options import make_options, prepare
 from tests.servers import PROGRAM, server
 
 ABOUT = """
@@ -92,7 +92,7 @@ def test_a_module_that_is_not_there_is_named_by_its_option() -> None:
 
 def test_imports_may_take_longer_than_a_short_command(monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(prepare(make_options(preload=["unittest.mock"])).path)
-    monkeypatch.setattr("pysbx.runtime.COMMAND_TIMEOUT_SEC", 0.01)
+    monkeypatch.setattr("pysbx.base.runtime.COMMAND_TIMEOUT_SEC", 0.01)
     assert build_snapshot(path) == ""
 
 

@@ -8,8 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pysbx.asynchronous import AsyncSandbox, run_code_async
-    from pysbx.decorator import sandbox, sandbox_async
+    from pysbx.calls.asynchronous import AsyncSandbox, run_code_async
+    from pysbx.calls.decorator import sandbox, sandbox_async
+    from pysbx.calls.execution import Execution, ExecutionError, run_code
+    from pysbx.calls.processes import Process, ProcessOutput
+    from pysbx.calls.session import Sandbox
+    from pysbx.container.interpreter import Mount
     from pysbx.errors import (
         DependencyInstallError,
         ForgedAnswerError,
@@ -26,13 +30,9 @@ if TYPE_CHECKING:
         SerializationError,
         Violation,
     )
-    from pysbx.execution import Execution, ExecutionError, run_code
-    from pysbx.hints import ErrorReport, explain
-    from pysbx.interpreter import Mount
-    from pysbx.keywords import SandboxOptions
-    from pysbx.processes import Process, ProcessOutput
-    from pysbx.progress import install_progress
-    from pysbx.session import Sandbox
+    from pysbx.options.hints import ErrorReport, explain
+    from pysbx.options.keywords import SandboxOptions
+    from pysbx.packages.progress import install_progress
 
 __all__ = [
     "AsyncSandbox",
@@ -68,8 +68,8 @@ __all__ = [
 
 # The module of each name of __all__.
 _MODULES = {
-    "asynchronous": ("AsyncSandbox", "run_code_async"),
-    "decorator": ("sandbox", "sandbox_async"),
+    "calls.asynchronous": ("AsyncSandbox", "run_code_async"),
+    "calls.decorator": ("sandbox", "sandbox_async"),
     "errors": (
         "DependencyInstallError",
         "ForgedAnswerError",
@@ -86,13 +86,13 @@ _MODULES = {
         "SerializationError",
         "Violation",
     ),
-    "execution": ("Execution", "ExecutionError", "run_code"),
-    "hints": ("ErrorReport", "explain"),
-    "interpreter": ("Mount",),
-    "keywords": ("SandboxOptions",),
-    "progress": ("install_progress",),
-    "processes": ("Process", "ProcessOutput"),
-    "session": ("Sandbox",),
+    "calls.execution": ("Execution", "ExecutionError", "run_code"),
+    "options.hints": ("ErrorReport", "explain"),
+    "container.interpreter": ("Mount",),
+    "options.keywords": ("SandboxOptions",),
+    "packages.progress": ("install_progress",),
+    "calls.processes": ("Process", "ProcessOutput"),
+    "calls.session": ("Sandbox",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

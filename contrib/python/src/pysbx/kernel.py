@@ -19,15 +19,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pysbx.container import Cancelled
+from pysbx.base.directories import write_whole
+from pysbx.base.threads import Cancel
+from pysbx.calls.execution import Execution, run_request, unsaid
+from pysbx.calls.forward import Forwarder
+from pysbx.calls.processes import refuse_inspected
+from pysbx.calls.session import Sandbox
+from pysbx.container.container import Cancelled
 from pysbx.errors import SandboxError
-from pysbx.execution import Execution, run_request, unsaid
-from pysbx.forward import Forwarder
-from pysbx.options import Options, make_options, prepare
-from pysbx.places import write_whole
-from pysbx.processes import refuse_inspected
-from pysbx.session import Sandbox
-from pysbx.threads import Cancel
+from pysbx.options.options import Options, make_options, prepare
 
 Json = dict[str, Any]
 

@@ -20,21 +20,23 @@ import wsproto
 from uvicorn.server import ServerState
 from wsproto.events import BytesMessage, CloseConnection, Pong
 
-from pysbx import frame, hints, tables
-from pysbx.call import open_answer
-from pysbx.decode import decode
-from pysbx.dependencies import packages_of
-from pysbx.destination import RefusedError, handshake, server_name
+from pysbx.calls import tables
+from pysbx.calls.call import open_answer
+from pysbx.calls.decode import decode
+from pysbx.container import answer_frame
 from pysbx.errors import SandboxError, SerializationError
-from pysbx.options import make_options
-from pysbx.request import END, Request
-from pysbx.requirements import normalise, of_script
-from pysbx.service.access import Access
-from pysbx.service.door import Door, Guest
-from pysbx.service.gate import Gate
-from pysbx.service.intake import Intake, Turns
-from pysbx.service.protocol import Protocol
-from pysbx.service.upgrade import Upgraded
+from pysbx.network.host_rules import RefusedError, handshake, server_name
+from pysbx.network.http_request import END, Request
+from pysbx.options import hints
+from pysbx.options.options import make_options
+from pysbx.options.requirements import normalise, of_script
+from pysbx.packages.dependencies import packages_of
+from pysbx.service.connections.access import Access
+from pysbx.service.connections.admission import Gate
+from pysbx.service.connections.listener import Door, Guest
+from pysbx.service.connections.protocol import Protocol
+from pysbx.service.connections.slices import Intake, Turns
+from pysbx.service.connections.upgrade import Upgraded
 
 NAMES = ("values", "number", "read_table", "größe")
 OPTIONS = make_options()
@@ -81,9 +83,9 @@ def _count(value: Any) -> int:
 
 def frame_target(data: bytes) -> None:
     """Count the elements of a frame: never fewer than there are. Then read the answer that it may be."""
-    announced = frame.elements(data, 1 << 62)
+    announced = answer_frame.elements(data, 1 << 62)
     try:
-        value = frame.unpack(data)
+        value = answer_frame.unpack(data)
     except Exception:  # as its docstring says
         return
     if _count(value) > announced:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from pysbx import cleaning, configuration
 from pysbx.command.show import ago, print_json, print_table
+from pysbx.machine import cleaning
+from pysbx.options import configuration
 
 DAYS = 30.0
 

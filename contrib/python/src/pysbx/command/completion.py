@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from pysbx import profiles
+from pysbx.options import profiles
 
 SHELLS = ("bash", "zsh", "fish")
 # The choices of values for which the parser accepts any string.

@@ -11,8 +11,8 @@ from pysbx.version import VERSION
 
 def version_text() -> str:
     """Return what `pysbx --version` prints."""
+    from pysbx.base.runtime import choose_runtime  # noqa: PLC0415
     from pysbx.errors import SandboxError  # noqa: PLC0415 (--version has no other use for the package)
-    from pysbx.runtime import choose_runtime  # noqa: PLC0415
 
     lines = [f"pysbx {VERSION}"]
     try:
@@ -44,7 +44,7 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx runtime install` or `pysbx runtime uninstall`."""
-    from pysbx import apparmor, installation  # noqa: PLC0415 (no other command needs them)
+    from pysbx.machine import apparmor, installation  # noqa: PLC0415 (no other command needs them)
 
     prefix = Path(arguments.prefix or default_prefix()).absolute()
     if arguments.action == "install":

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pysbx import children
+from pysbx.base import children
+from pysbx.base.text import writer
 from pysbx.command import options
-from pysbx.interpreter import Mount
-from pysbx.keywords import OPTIONS
-from pysbx.text import writer
+from pysbx.container.interpreter import Mount
+from pysbx.options.keywords import OPTIONS
 
 # Options whose value is a path; and those whose value may be one.
 PATHS, MAYBE_PATHS = ("virtualenv", "rootfs", "wheels", "reference", "config_dir"), ("profile", "seccomp")
@@ -71,8 +71,8 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
 def install(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx kernel install`: prepare the sandbox, then write the specification."""
     from pysbx import kernel  # noqa: PLC0415 (asyncio)
-    from pysbx.options import prepare  # noqa: PLC0415
-    from pysbx.runtime import build_snapshot  # noqa: PLC0415
+    from pysbx.base.runtime import build_snapshot  # noqa: PLC0415
+    from pysbx.options.options import prepare  # noqa: PLC0415
 
     kernel.check_name(arguments.name)  # before packages are installed, which takes long
     made = kernel.kernel_options(**options.given(arguments))

@@ -112,10 +112,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _carry_out(arguments: argparse.Namespace) -> int:
     """Call the function of a command, print its error if it fails, and return the exit code."""
     # Later than the parser, which has nothing left to do for --version and --help.
+    from pysbx.base.option_names import spoken_as  # noqa: PLC0415
+    from pysbx.base.text import visible  # noqa: PLC0415
     from pysbx.command.options import spoken  # noqa: PLC0415
     from pysbx.errors import DependencyInstallError, SandboxError  # noqa: PLC0415
-    from pysbx.text import visible  # noqa: PLC0415
-    from pysbx.words import spoken_as  # noqa: PLC0415
 
     try:
         with spoken_as("command"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pysbx.declaration import Declared, Flag
-from pysbx.keywords import OPTIONS
+from pysbx.options.declaration import Declared, Flag
+from pysbx.options.keywords import OPTIONS
 
 # The options that the command line has, with their flags.
 FLAGS = [(declared, declared.option.flag) for declared in OPTIONS.values() if declared.option.flag is not None]

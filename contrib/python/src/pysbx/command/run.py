@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from pysbx.base.directories import write_whole
+from pysbx.base.option_names import spoken_as
+from pysbx.base.text import writer
+from pysbx.calls.execution import MAX_FILES, WORK, Execution, run_code, unsaid
 from pysbx.command import options
-from pysbx.container import Container
-from pysbx.execution import MAX_FILES, WORK, Execution, run_code, unsaid
-from pysbx.places import write_whole
-from pysbx.text import writer
-from pysbx.words import spoken_as
+from pysbx.container.container import Container
 
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
 INCOMPLETE = 2
@@ -201,8 +201,8 @@ def _with_metadata(program: dict[str, Any], chosen: dict[str, Any]) -> dict[str,
     """
     if "# /// script" not in program["source"]:
         return chosen
-    from pysbx import requirements  # noqa: PLC0415 (few scripts have metadata)
-    from pysbx.options import make_options  # noqa: PLC0415
+    from pysbx.options import requirements  # noqa: PLC0415 (few scripts have metadata)
+    from pysbx.options.options import make_options  # noqa: PLC0415
 
     found = requirements.of_script(program["source"])
     wanted = make_options(**chosen)

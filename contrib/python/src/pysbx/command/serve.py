@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pysbx.command import options
 from pysbx.errors import LimitsNotEnforceableError, with_extra
-from pysbx.options import make_options
+from pysbx.options.options import make_options
 
 if TYPE_CHECKING:
-    from pysbx.service.works import Settings
+    from pysbx.service.sandboxes.state import Settings
 
 # The extra of the package that each command needs. Without it, the error names the extra.
 EXTRAS = {"serve": "service", "mcp": "mcp"}
@@ -125,7 +125,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         ValueError: a value is not allowed.
         ModuleNotFoundError: what an extra of the package brings is missing.
     """
-    from pysbx.service.works import Settings  # noqa: PLC0415 (what an extra of the package brings)
+    from pysbx.service.sandboxes.state import Settings  # noqa: PLC0415 (what an extra of the package brings)
 
     names = [name for _, name, *_ in NUMBERS]
     found = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}

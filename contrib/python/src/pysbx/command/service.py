@@ -8,10 +8,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from pysbx import children
+from pysbx.base import children
+from pysbx.base.directories import write_whole
+from pysbx.base.managed_files import is_ours, marked
 from pysbx.command.serve import add_serve
-from pysbx.marked import is_ours, marked
-from pysbx.places import write_whole
 
 UNITS = Path(__file__).parents[1] / "units"
 ADVICE = "Change it by drop-ins: systemctl edit"

@@ -15,16 +15,16 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pysbx.base.directories import state_directory
+from pysbx.base.option_names import spoken_as
+from pysbx.base.text import CONTROLS, writer
+from pysbx.base.threads import Cancel
+from pysbx.calls.execution import Execution, unsaid
+from pysbx.calls.session import Sandbox
 from pysbx.command import options
-from pysbx.container import Cancelled
+from pysbx.container.container import Cancelled
 from pysbx.errors import SandboxError
-from pysbx.execution import Execution, unsaid
-from pysbx.places import state_directory
-from pysbx.session import Sandbox
-from pysbx.text import CONTROLS, writer
-from pysbx.threads import Cancel
 from pysbx.version import VERSION
-from pysbx.words import spoken_as
 
 HISTORY, MAX_HISTORY = "history", 10_000
 INDENT = "    "

@@ -14,11 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pysbx import dependencies, doctor, profiles
+from pysbx.base.text import visible
+from pysbx.calls.execution import run_code
 from pysbx.command import options
-from pysbx.execution import run_code
-from pysbx.options import make_options, prepare
-from pysbx.text import visible
+from pysbx.machine import doctor
+from pysbx.options import profiles
+from pysbx.options.options import make_options, prepare
+from pysbx.packages import dependencies
 
 COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
 # The width of a table that another program reads.

@@ -1,7 +1,7 @@
 """The HTTP service as an ASGI application, for a server other than `pysbx serve`: `uvicorn pysbx.service.asgi:app`.
 
-It does not bound connections and their pace, as `pysbx serve` does: see door.py and protocol.py. The server around it,
-or a proxy, has to do that. See https://asgi.readthedocs.io/en/latest/specs/lifespan.html.
+It does not bound connections and their pace, as `pysbx serve` does in listener.py and protocol.py. The server around
+it, or a proxy, has to do that. See https://asgi.readthedocs.io/en/latest/specs/lifespan.html.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import shlex
 
 from pysbx.command.serve import add_serve, settings_of
 from pysbx.errors import SandboxError
-from pysbx.service import access
-from pysbx.service.api import make_api
-from pysbx.service.gate import Application, Receive, Scope, Send
-from pysbx.service.pages import open_places
-from pysbx.service.watch import Watch
-from pysbx.service.works import Works, guarded
+from pysbx.service.connections import access
+from pysbx.service.connections.admission import Application, Receive, Scope, Send
+from pysbx.service.http.api import make_api
+from pysbx.service.http.pages import open_places
+from pysbx.service.observe.access_log import Watch
+from pysbx.service.sandboxes.state import Works, guarded
 
 logger = logging.getLogger(__name__)
 

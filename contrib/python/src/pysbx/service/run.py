@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from pysbx.policy import MIB
-from pysbx.service import access, log, systemd
-from pysbx.service.access import Access, Address
-from pysbx.service.bounds import Bounds, make_bounds, reserved
-from pysbx.service.door import Door
-from pysbx.service.gate import Application
-from pysbx.service.protocol import HEAD_SEC, Protocol
-from pysbx.service.survey import Until
-from pysbx.service.tls import Certificate
-from pysbx.service.watch import Watch
-from pysbx.service.works import Settings, Works, guarded
-from pysbx.words import spoken_as
+from pysbx.base.option_names import spoken_as
+from pysbx.options.policy import MIB
+from pysbx.service.connections import access, systemd
+from pysbx.service.connections.access import Access, Address
+from pysbx.service.connections.admission import Application
+from pysbx.service.connections.connection_limits import Bounds, make_bounds, reserved
+from pysbx.service.connections.listener import Door
+from pysbx.service.connections.protocol import HEAD_SEC, Protocol
+from pysbx.service.connections.tls import Certificate
+from pysbx.service.observe import log
+from pysbx.service.observe.access_log import Watch
+from pysbx.service.sandboxes.preparation import Until
+from pysbx.service.sandboxes.state import Settings, Works, guarded
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -190,9 +191,9 @@ def serve(settings: Settings) -> int:
         ValueError, OSError: the address or a token cannot be used.
     """
     # The package fastapi is not needed for MCP.
-    from pysbx.service.api import make_api  # noqa: PLC0415
-    from pysbx.service.pages import open_places  # noqa: PLC0415
-    from pysbx.service.upgrade import Upgraded  # noqa: PLC0415
+    from pysbx.service.connections.upgrade import Upgraded  # noqa: PLC0415
+    from pysbx.service.http.api import make_api  # noqa: PLC0415
+    from pysbx.service.http.pages import open_places  # noqa: PLC0415
 
     pages = open_places(agent_sandbox=settings.agent_sandbox)
     return _by_http(settings, "http", make_api, pages=pages, sockets=Upgraded)
@@ -218,7 +219,7 @@ def serve_mcp(settings: Settings) -> int:
 
     Raises: see serve.
     """
-    from pysbx.service.tools import make_tools, over_http  # noqa: PLC0415 (the HTTP service does not need the package mcp)
+    from pysbx.service.mcp.tools import make_tools, over_http  # noqa: PLC0415 (the HTTP service does not need the package mcp)
 
     def tools(parts: Works) -> MCPServer[Any]:
         # Each has a request that lasts. The others are for calls.

@@ -1,0 +1,153 @@
+"""The directories of the package: one for state that a restart of the machine removes, one for a permanent cache.
+
+Both belong to the caller alone: the bundles in them decide what a sandbox may do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from pysbx.base import process_ids
+from pysbx.errors import SandboxStartupError
+
+# Directories, separated by colons, to which no other user has access although their modes say otherwise. For example,
+# all may write to a volume of a pod, but only its containers see it.
+TRUSTED = "PYSBX_TRUSTED_DIRECTORIES"
+
+
+def _is_replaceable(parent: Path) -> bool:
+    """Tell whether other users may put something else in the place of what is in a directory."""
+    about = parent.stat()
+    if about.st_uid not in (0, os.geteuid()):
+        return True
+    if not about.st_mode & 0o022 or about.st_mode & stat.S_ISVTX:
+        return False
+    return str(parent) not in os.environ.get(TRUSTED, "").split(":")
+
+
+def private_directory(path: Path) -> Path:
+    """Make a directory that only the caller may read and write, or check that an existing one is such.
+
+    Only the caller may enter it, except where the user of root's sandboxes looks up paths in it itself.
+
+    Raises:
+        SandboxStartupError: it belongs to somebody else, others may write to it or to one above, or it cannot be made.
+    """
+    try:
+        entered = process_ids.may_map() and not process_ids.opens_for_others()
+        path.mkdir(mode=0o711 if entered else 0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise SandboxStartupError(f"directory '{path}': {error.strerror}") from error
+    for parent in path.absolute().parents:
+        if _is_replaceable(parent):
+            # A user that may rename it could put another one in its place: sudo with a user's environment leads here.
+            raise SandboxStartupError(
+                f"directory '{path}': others can replace '{parent}' (user {parent.stat().st_uid}): "
+                "set XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME of the calling user, "
+                f"or name it in {TRUSTED} if no other user reaches it"
+            )
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise SandboxStartupError(
+            f"directory '{path}' is not one that only user {os.geteuid()} can write to: remove it"
+        )
+    return path
+
+
+def _is_private(path: Path) -> bool:
+    """Tell whether a path is a directory of the caller, and of no other user's making or reach."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+def _own_below(top: Path) -> Path:
+    """Return the path of the caller's directory below one that all users may write to.
+
+    Another user can take its name first. Then the caller has one with another name, which later programs find because
+    it belongs to the caller.
+    """
+    path = top / f"pysbx-{os.geteuid()}"
+    with contextlib.suppress(OSError):
+        path.mkdir(mode=0o700)
+    others = (other for other in sorted(top.glob(f"{path.name}-*")) if _is_private(other))
+    found = path if _is_private(path) else next(others, None)
+    if found is not None:
+        return found
+    import tempfile  # noqa: PLC0415 (rarely needed)
+
+    try:
+        return Path(tempfile.mkdtemp(prefix=f"{path.name}-", dir=top))
+    except OSError as error:
+        raise SandboxStartupError(f"directory '{path}': {error.strerror}: set XDG_RUNTIME_DIR") from error
+
+
+@cache
+def run_directory() -> Path:
+    """Return the directory of bundles and of the state of containers, which a restart of the machine removes."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    if given and os.access(given, os.W_OK):
+        return private_directory(Path(given) / "pysbx")
+    if os.geteuid() == 0:
+        return private_directory(Path("/run/pysbx"))
+    import tempfile  # noqa: PLC0415 (rarely needed)
+
+    try:
+        top = tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise SandboxStartupError(
+            "no directory is writable for the bundles of sandboxes: mount a file system at /tmp, or set XDG_RUNTIME_DIR"
+        ) from error
+    return private_directory(_own_below(Path(top)))
+
+
+@cache
+def cache_directory() -> Path:
+    """Return the directory of installed dependencies. Users may delete it while no sandbox runs."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    return private_directory((Path(given) if given else Path.home() / ".cache") / "pysbx")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock against other threads and programs. Another program may remove the file of a lock that it holds."""
+    while True:
+        with path.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                same = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            except FileNotFoundError:
+                same = False
+            if same:
+                yield
+                return
+
+
+def state_directory() -> Path:
+    """Return the directory of what is remembered from one program to the next, such as the history of a prompt."""
+    given = os.environ.get("XDG_STATE_HOME")
+    return private_directory((Path(given) if given else Path.home() / ".local/state") / "pysbx")
+
+
+def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write a file so that other programs see either no file or the whole content."""
+    import tempfile  # noqa: PLC0415 (rarely needed)
+
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), mode)
+        Path(name).rename(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

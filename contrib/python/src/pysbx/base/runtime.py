@@ -1,0 +1,172 @@
+"""The program pysbx-runtime: its path, and short calls of it. container.py runs the containers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pysbx.base import children
+from pysbx.base.directories import private_directory, run_directory
+from pysbx.errors import PlatformNotSupportedError, SandboxStartupError, unsupported
+
+if TYPE_CHECKING:
+    import subprocess
+
+# In a wheel, which has the tree that `make install` makes: the static program finds the dynamic one beside itself.
+BUNDLED = Path(__file__).parents[1] / "bundled" / "bin" / "pysbx-runtime"
+
+# The directory of `make install`, which some systems do not have in PATH.
+USUAL_PLACES = ("/usr/local/bin/pysbx-runtime", "/usr/bin/pysbx-runtime")
+# A command that only reads or kills takes milliseconds; this limit is for a machine under heavy load.
+COMMAND_TIMEOUT_SEC = 30.0
+# The runtime itself ends imports that take too long: template.timeout in warm.json. This limit is for a runtime that
+# does not answer at all.
+BUILD_TIMEOUT_SEC = 1800.0
+# The variables that name its state and snapshots, and that systemd needs. It gets no other variables.
+VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+
+
+class Choice(NamedTuple):
+    """The runtime that is used.
+
+    Attributes:
+        path: of the program.
+        reason: why it is this one.
+        unused: another pysbx-runtime, the first one of PATH, that is not used; or "".
+    """
+
+    path: str
+    reason: str
+    unused: str = ""
+
+
+@cache
+def choose_runtime() -> Choice:
+    """Choose the runtime: $PYSBX_RUNTIME, else the one of this package, else by PATH, else a usual place.
+
+    Raises:
+        PlatformNotSupportedError: this is not Linux.
+        SandboxStartupError: there is none.
+    """
+    if sys.platform != "linux":
+        raise PlatformNotSupportedError(unsupported())
+    given = os.environ.get("PYSBX_RUNTIME")
+    on_path = shutil.which("pysbx-runtime") or ""
+    candidates = [(str(BUNDLED), "it is part of this package"), (on_path, "it is the first one on PATH")]
+    candidates += [(place, "there is none on PATH") for place in USUAL_PLACES]
+    if given:
+        candidates = [(given, "PYSBX_RUNTIME names it")]
+    for candidate, reason in candidates:
+        if candidate and os.access(candidate, os.X_OK) and Path(candidate).is_file():
+            unused = on_path if on_path and not os.path.samefile(on_path, candidate) else ""
+            return Choice(str(Path(candidate).absolute()), reason, unused)
+    where = f"PYSBX_RUNTIME is '{given}'"
+    if not given:
+        where = f"this package was built without one, and it is neither on PATH nor {' nor '.join(USUAL_PLACES)}"
+    raise SandboxStartupError(
+        f"program pysbx-runtime not found ({where}): install a wheel of pysbx, or the runtime with `make install`, "
+        "or set PYSBX_RUNTIME"
+    )
+
+
+def find_runtime() -> str:
+    """Return the path of the runtime; for errors see choose_runtime."""
+    return choose_runtime().path
+
+
+@cache
+def state_root() -> str:
+    """Return the directory in which the runtime keeps the package's containers, apart from those of other engines."""
+    return str(private_directory(run_directory() / "state"))
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of the runtime; that of a sandbox is in its bundle."""
+    return {name: os.environ[name] for name in VARIABLES if name in os.environ}
+
+
+def command(*arguments: str, manager: tuple[str, ...] = ()) -> list[str]:
+    """Return the argument vector of a command of the runtime on the package's containers.
+
+    Args:
+        arguments: the command and what belongs to it.
+        manager: options that say who makes the cgroup of a new container: see limits.MANAGERS.
+    """
+    return [find_runtime(), "--root", state_root(), *manager, *arguments]
+
+
+def call(
+    *arguments: str,
+    manager: tuple[str, ...] = (),
+    descriptors: tuple[int, ...] = (),
+    timeout_sec: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of the runtime to its end and return its output; the caller judges a failure.
+
+    Args:
+        arguments: the command and what belongs to it.
+        manager: see command.
+        descriptors: the command gets them.
+        timeout_sec: seconds until it is killed, by default COMMAND_TIMEOUT_SEC.
+    """
+    import subprocess  # noqa: PLC0415 (most programs need no command but `run`, which is container.py's)
+
+    try:
+        return children.run(
+            command(*arguments, manager=manager),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_sec or COMMAND_TIMEOUT_SEC,
+            pass_fds=descriptors,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SandboxStartupError(f"pysbx-runtime {arguments[0]}: {error}") from error
+
+
+def kill(container: str) -> None:
+    """End every process of a container and remove it. It is no error if there is none."""
+    call("delete", "--force", container)
+
+
+def build_snapshot(bundle: str, manager: tuple[str, ...] = ()) -> str:
+    """Create the snapshot of a prewarmed interpreter for a bundle; return "", or the reason why there is none."""
+    done = call("warm", "build", "--bundle", bundle, manager=manager, timeout_sec=BUILD_TIMEOUT_SEC)
+    return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+
+
+def save_process(container: str, pid: int, descriptor: int) -> str:
+    """Save a process of a container, which has stopped itself, to an empty file; return "" or the refusal."""
+    done = call("warm", "save", container, str(pid), f"/proc/self/fd/{descriptor}", descriptors=(descriptor,))
+    return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+
+
+def try_to_create(container: str, bundle: str, manager: tuple[str, ...]) -> str:
+    """Create a container without starting it; return "", or the runtime's error if it failed."""
+    import subprocess  # noqa: PLC0415 (as above)
+    import tempfile  # noqa: PLC0415
+
+    # Not through pipes: the container would hold them open.
+    with tempfile.TemporaryFile() as said:
+        try:
+            children.run(
+                command("create", "--bundle", bundle, container, manager=manager),
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                timeout=COMMAND_TIMEOUT_SEC,
+                check=True,
+            )
+        except subprocess.CalledProcessError as error:
+            said.seek(0)
+            return said.read().decode("utf-8", "replace").strip() or str(error)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SandboxStartupError(f"pysbx-runtime create: {error}") from error
+    return ""

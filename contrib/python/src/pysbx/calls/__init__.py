@@ -1,0 +1,1 @@
+"""What callers use: run_code, sessions, and the decorators."""

@@ -1,0 +1,383 @@
+"""Reads what comes out of a sandbox. The bytes may be anything: nothing here unpickles, imports or runs what they name.
+
+Classes (of enumerations and dataclasses) are those that the caller expects. Members and fields are set without a call
+of the class's own code. Sizes and the number of elements are bounded. MessagePack's reader, which does not recurse,
+bounds the nesting.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import inspect
+import pathlib
+import re
+import struct
+import sys
+import time
+import types
+import uuid
+import zoneinfo
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgpack
+
+from pysbx.calls import tables
+from pysbx.errors import SerializationError
+from pysbx.inside import frames
+from pysbx.inside.wire import MAX_ELEMENTS, Code
+
+# Characters of a name in an answer that an error quotes.
+MAX_NAME = 200
+# The greatest common divisor of a fraction takes time quadratic in its length, and so does comparing an integer with a
+# Decimal.
+MAX_FRACTION_BITS = 1 << 16
+# Hostile code can choose numbers, and tuples of them, by their hashes. Then each element of a set is compared with all
+# others, or the search for its place passes all occupied places. Other sets take a third of a microsecond for each
+# element.
+FEW = 16
+CHUNK = 64
+HASHING_SEC = 1.0
+HASHING_SEC_EACH = 1e-6
+# Makes MessagePack's reader return its own extension type, -1, as a datetime. The reader does not ask about that type.
+DATETIME = 3
+# ZoneInfo looks a key up as a file, and as a part of the package tzdata.
+ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+# The type of the content of each kind of labels: see frames.make_index.
+LABELS = {"range": "list", "array": "ndarray", "object": "list", "str": "list"}
+DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)")
+
+T = TypeVar("T")
+# Returns the class of this side for a (module, qualified name) in an answer, or None if the class is not accepted.
+FindClass = Callable[[str, str], type | None]
+
+
+def decode(data: bytes, find_class: FindClass | None = None) -> Any:
+    """Return the value of an answer.
+
+    Args:
+        data: bytes from a sandbox.
+        find_class: finds the enumerations and dataclasses that may occur.
+
+    Raises:
+        SerializationError: it is not what the encoder makes, too large, or of a class that is not expected.
+    """
+    return _Decoder(find_class).decode(data)
+
+
+class _Mark:
+    """The first element of an array that stands for something else."""
+
+    __slots__ = ("code",)
+    __hash__ = None  # type: ignore[assignment] # never a key
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+
+class _Decoder:
+    """One answer: counts its elements, and its marks, which must all have been where they belong."""
+
+    def __init__(self, find_class: FindClass | None) -> None:
+        self.find_class = find_class
+        self.elements = 0
+        self.marks = 0
+        self.hashing_sec = 0.0
+        self.long_integers = self.decimals = False
+
+    def decode(self, data: bytes) -> Any:
+        try:
+            value = msgpack.unpackb(
+                data,
+                raw=False,
+                unicode_errors="surrogatepass",
+                strict_map_key=False,
+                ext_hook=self.extension,
+                list_hook=self.array,
+                object_pairs_hook=self.mapping,
+                timestamp=DATETIME,
+                max_array_len=MAX_ELEMENTS,
+                max_map_len=MAX_ELEMENTS,
+            )
+        except SerializationError:
+            raise
+        except Exception as error:  # hostile bytes can make the libraries raise any exception
+            raise SerializationError(f"the answer cannot be read: {type(error).__name__}: {error!s:.200}") from None
+        if self.marks:
+            raise SerializationError("the answer has a malformed value")
+        return value
+
+    def count(self, number: int) -> None:
+        self.elements += number + 1
+        if self.elements > MAX_ELEMENTS:
+            raise SerializationError(f"the answer has more than {MAX_ELEMENTS} elements: return an array or a table")
+
+    def mapping(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        self.count(2 * len(pairs))
+        return self.to_dict(pairs)
+
+    def array(self, items: list[Any]) -> Any:
+        self.count(len(items))
+        if not items or type(items[0]) is not _Mark:
+            return items
+        self.marks -= 1
+        return ARRAYS[items[0].code](self, items[1:])
+
+    def extension(self, code: int, data: bytes) -> Any:
+        self.count(0)
+        if code in ARRAYS and not data:
+            self.marks += 1
+            return _Mark(code)
+        reader = BYTES.get(code)
+        if reader is None:
+            raise SerializationError(f"the answer has a value of the unknown type {code}")
+        return reader(self, data)
+
+    def chunks(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
+        """Yield the values to hash, a few at a time, and refuse to go on when hashing takes too much CPU time."""
+        if len(items) <= FEW:
+            yield items
+            return
+        for start in range(0, len(items), CHUNK):
+            began = time.thread_time()
+            yield items[start : start + CHUNK]
+            self.hashing_sec += time.thread_time() - began
+            if self.hashing_sec > HASHING_SEC + HASHING_SEC_EACH * self.elements:
+                raise SerializationError(
+                    "the answer has a set or dict of too many elements with the same hash: return a list"
+                )
+
+    def check_comparable(self, items: Sequence[Any]) -> None:
+        """Refuse what may have a Decimal and a long integer of one hash, which one comparison decides in minutes."""
+        if self.long_integers and self.decimals and not all(type(item) is str for item in items):
+            raise SerializationError(
+                f"the answer has a set or dict, a Decimal, and an integer of more than {MAX_FRACTION_BITS} bits: "
+                "return the integer as bytes"
+            )
+
+    def to_set(self, items: list[Any]) -> set[Any]:
+        self.check_comparable(items)
+        found: set[Any] = set()
+        for chunk in self.chunks(items):
+            found.update(chunk)
+        return found
+
+    def to_dict(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        self.check_comparable([key for key, _ in pairs])
+        found: dict[Any, Any] = {}
+        for chunk in self.chunks(pairs):
+            found.update(chunk)
+        return found
+
+    def read_integer(self, data: bytes) -> int:
+        self.long_integers |= len(data) * 8 > MAX_FRACTION_BITS
+        return int.from_bytes(data, "little", signed=True)
+
+    def read_decimal(self, data: bytes) -> decimal.Decimal:
+        self.decimals = True
+        return decimal.Decimal(data.decode("ascii"))
+
+    def known(self, module: Any, name: Any) -> type:
+        found = self.find_class(module, name) if self.find_class and isinstance(name, str) else None
+        if found is None:
+            called = f"{module!s:.{MAX_NAME}}.{name!s:.{MAX_NAME}}"
+            raise SerializationError(
+                f"the answer is of class '{called}', which this side does not expect: "
+                "define or import it in the function's module, or name it in types=",
+                called,
+            )
+        return found
+
+    def read_zone(self, items: list[Any]) -> datetime.tzinfo:
+        if len(items) == 1:
+            if not isinstance(items[0], str) or not ZONE.fullmatch(items[0]):
+                raise SerializationError(f"the answer has the unknown time zone {items[0]!r:.40}")
+            return zoneinfo.ZoneInfo(items[0])
+        offset, name = items
+        delta = datetime.timedelta(microseconds=offset)
+        return datetime.timezone(delta) if name is None else datetime.timezone(delta, name)
+
+    def read_fraction(self, items: list[Any]) -> fractions.Fraction:
+        numerator, denominator = items
+        if max(abs(numerator), abs(denominator)).bit_length() > MAX_FRACTION_BITS:
+            raise SerializationError("the answer has a fraction of too many digits")
+        return fractions.Fraction(numerator, denominator)
+
+    def read_enum(self, items: list[Any]) -> enum.Enum:
+        module, name, member = items
+        kind = self.known(module, name)
+        if not issubclass(kind, enum.Enum):
+            raise SerializationError(f"'{name}' is not an enumeration on this side")
+        return kind.__members__[member]
+
+    def read_dataclass(self, items: list[Any]) -> Any:
+        module, name, content = items
+        kind = self.known(module, name)
+        if not dataclasses.is_dataclass(kind):
+            raise SerializationError(f"'{name}' is not a dataclass on this side")
+        fields = {field.name for field in dataclasses.fields(kind)}
+        if type(content) is not dict or not fields <= content.keys():
+            raise SerializationError(f"the answer's '{name}' has other fields than this side's")
+        value = object.__new__(kind)
+        for key, item in content.items():
+            _set_attribute(value, key, item, is_field=key in fields)
+        return value
+
+    def read_array(self, items: list[Any]) -> Any:
+        dtype, shape, content = items
+        numpy = tables.library("numpy", "a numpy array")
+        found = numpy.frombuffer(content, dtype=self.dtype(dtype))
+        self.check_elements(numpy, found)
+        return found.reshape(shape).copy()
+
+    @staticmethod
+    def check_elements(numpy: Any, found: Any) -> None:
+        """Refuse bytes that are not an element of their type: numpy itself checks only their number."""
+        if found.dtype.kind == "b" and found.view("u1").max(initial=0) > 1:
+            raise SerializationError("the answer has an array of truth values with others than two")
+        letters = found.view(numpy.dtype("u4").newbyteorder(found.dtype.byteorder)) if found.dtype.kind == "U" else None
+        if letters is not None and letters.max(initial=0) > sys.maxunicode:
+            raise SerializationError("the answer has an array of strings with bytes that are not characters")
+
+    def read_scalar(self, items: list[Any]) -> Any:
+        dtype, content = items
+        numpy = tables.library("numpy", "a numpy number")
+        kind = self.dtype(dtype)
+        if kind.itemsize == 0:  # an empty text, of which there is nothing to read
+            return kind.type()
+        found = numpy.frombuffer(content, dtype=kind, count=1)
+        self.check_elements(numpy, found)
+        return found[0]
+
+    @staticmethod
+    def dtype(text: Any) -> Any:
+        if not isinstance(text, str) or not DTYPE.fullmatch(text):
+            raise SerializationError(f"the answer has an array of the unknown dtype {text!r:.40}")
+        return tables.library("numpy", "a numpy array").dtype(text)
+
+    def read_polars_series(self, data: Any) -> Any:
+        frame = tables.to_polars(data)
+        if frame.width != 1:
+            raise SerializationError("the answer has a malformed series")
+        return frame.to_series()
+
+    def read_series(self, items: list[Any]) -> Any:
+        name, frame = items
+        if type(frame) is not tables.library("pandas", "a pandas table").DataFrame or len(frame.columns) != 1:
+            raise SerializationError("the answer has a malformed series")
+        series = frame[frame.columns[0]]
+        series.name = name
+        return series
+
+    def read_cells(self, items: list[Any]) -> Any:
+        *parts, frame = items
+        pandas, numpy = tables.library("pandas", "a pandas table"), tables.library("numpy", "a pandas table")
+        if type(frame) is not pandas.DataFrame:
+            raise SerializationError("the answer has malformed cells")
+        for number, cells in zip(parts[::2], parts[1::2], strict=True):
+            if type(number) is not int or not 0 <= number < len(frame.columns) or type(cells) is not list:
+                raise SerializationError("the answer has malformed cells")
+            column = numpy.empty(len(cells), dtype=object)
+            for row, cell in enumerate(cells):  # an array of lists would be one of more dimensions
+                column[row] = cell
+            frame.isetitem(number, pandas.Series(column, index=frame.index, dtype=object))
+        return frame
+
+    def read_labels(self, items: list[Any]) -> Any:
+        axis, name, kind, content, frame = items
+        pandas = tables.library("pandas", "a pandas table")
+        form = LABELS.get(kind) if isinstance(kind, str) else None
+        if type(frame) is not pandas.DataFrame or axis not in (0, 1) or type(content).__name__ != form:
+            raise SerializationError("the answer has malformed labels")
+        index = frames.make_index(kind, content)
+        index.name = name
+        return frame.set_axis(index, axis=axis)  # pandas refuses another number of labels
+
+    def read_frequency(self, items: list[Any]) -> Any:
+        frequency, table = items
+        pandas = tables.library("pandas", "a pandas table")
+        if type(table) not in (pandas.DataFrame, pandas.Series) or not isinstance(frequency, str):
+            raise SerializationError("the answer has a malformed index")
+        times = pandas.DatetimeIndex, pandas.TimedeltaIndex
+        if len(frequency) > frames.MAX_FREQUENCY or type(table.index) not in times:
+            raise SerializationError("the answer has an index with an unknown frequency")
+        table.index.freq = frequency  # pandas refuses one that the labels do not have
+        return table
+
+    def read_rows(self, items: list[Any]) -> Any:
+        *names, table = items
+        pandas = tables.library("pandas", "a pandas table")
+        if type(table) not in (pandas.DataFrame, pandas.Series) or table.index.nlevels != len(names):
+            raise SerializationError("the answer has a malformed index")
+        table.index.names = names
+        return table
+
+
+def _set_attribute(value: Any, name: Any, item: Any, *, is_field: bool) -> None:
+    """Set an attribute of a new instance, and run none of its class's code.
+
+    Raises:
+        SerializationError: it would hide a method or another part of the class.
+    """
+    kind = type(value)
+    known = inspect.getattr_static(kind, name, None) if isinstance(name, str) else None
+    if isinstance(known, types.MemberDescriptorType):  # a slot
+        known.__set__(value, item)
+        return
+    # A default, or what a cached_property has computed, is where it would be on this side too.
+    hides = hasattr(type(known), "__get__") and not isinstance(known, functools.cached_property)
+    if not isinstance(name, str) or not hasattr(value, "__dict__") or (hides and not is_field) or name.startswith("__"):
+        called = f"{kind.__qualname__}.{name!s:.{MAX_NAME}}"
+        raise SerializationError(f"the answer has the attribute '{called}', which this side's class does not allow")
+    vars(value)[name] = item
+
+
+def _datetime(items: list[Any]) -> datetime.datetime:
+    year, month, day, hour, minute, second, microsecond, fold, zone = items
+    return datetime.datetime(year, month, day, hour, minute, second, microsecond, zone, fold=fold)
+
+
+def _time(items: list[Any]) -> datetime.time:
+    hour, minute, second, microsecond, fold, zone = items
+    return datetime.time(hour, minute, second, microsecond, zone, fold=fold)
+
+
+BYTES: dict[int, Callable[[_Decoder, bytes], Any]] = {
+    Code.INTEGER: _Decoder.read_integer,
+    Code.COMPLEX: lambda self, data: complex(*struct.unpack("<dd", data)),
+    Code.DECIMAL: _Decoder.read_decimal,
+    Code.UUID: lambda self, data: uuid.UUID(bytes=data),
+    Code.BYTEARRAY: lambda self, data: bytearray(data),
+    Code.DATAFRAME: lambda self, data: tables.to_pandas(data),
+    Code.TABLE: lambda self, data: tables.read(data),
+    Code.POLARS_FRAME: lambda self, data: tables.to_polars(data),
+    Code.POLARS_SERIES: _Decoder.read_polars_series,
+}
+ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
+    Code.TUPLE: lambda self, items: tuple(items),
+    Code.SET: _Decoder.to_set,
+    Code.FROZENSET: lambda self, items: frozenset(self.to_set(items)),
+    Code.DATETIME: lambda self, items: _datetime(items),
+    Code.DATE: lambda self, items: datetime.date(*items),
+    Code.TIME: lambda self, items: _time(items),
+    Code.TIMEDELTA: lambda self, items: datetime.timedelta(*items),
+    Code.TIMEZONE: _Decoder.read_zone,
+    Code.FRACTION: _Decoder.read_fraction,
+    Code.PATH: lambda self, items: pathlib.Path(*items),
+    Code.PURE_PATH: lambda self, items: pathlib.PurePosixPath(*items),
+    Code.ENUM: _Decoder.read_enum,
+    Code.DATACLASS: _Decoder.read_dataclass,
+    Code.ARRAY: _Decoder.read_array,
+    Code.SCALAR: _Decoder.read_scalar,
+    Code.DICT: lambda self, items: self.to_dict(list(zip(items[::2], items[1::2], strict=True))),
+    Code.SERIES: _Decoder.read_series,
+    Code.ROWS: _Decoder.read_rows,
+    Code.CELLS: _Decoder.read_cells,
+    Code.LABELS: _Decoder.read_labels,
+    Code.FREQUENCY: _Decoder.read_frequency,
+}

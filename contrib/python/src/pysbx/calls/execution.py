@@ -1,0 +1,416 @@
+"""run_code: source text in a fresh sandbox, and a full report of how it went."""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pysbx.base import log
+from pysbx.container.bundle import Bundle
+from pysbx.container.container import Container, Message, Usage, output_callback
+from pysbx.container.exchange import exchange, hint_for, names_of, text, violations_of
+from pysbx.errors import (
+    ForgedAnswerError,
+    SandboxError,
+    SandboxExecutionError,
+    SandboxMemoryError,
+    SandboxTimeoutError,
+    SerializationError,
+    Violation,
+)
+from pysbx.options.keywords import SandboxOptions, Unpack
+from pysbx.options.options import Options, make_options, prepare
+
+NAME = "<sandbox>"
+WORK = PurePosixPath("/work")
+TIMED_OUT = 124  # the exit code of timeout(1)
+KILLED = 137
+MAX_NAME = 4096
+# Characters of a traceback that are looked for in the output: it may be cut.
+MAX_SAID = 200
+MAX_BUNDLES = 1000
+MIME_TYPE = r"[\w.+-]{1,64}/[\w.+-]{1,128}"
+# A request is held in memory by both sides.
+MAX_FILES = 256 * 1024 * 1024
+
+Files = Mapping[str, bytes | str]
+
+
+@dataclass(frozen=True)
+class ExecutionError:
+    """The exception with which code ended.
+
+    Attributes:
+        type: name of its class.
+        message: its text.
+        line: line of the source where it happened, or None.
+        traceback: as Python prints it.
+        hint: what to try, or None.
+        shown: whether the program has a sys.excepthook of its own, which has shown it or has chosen not to.
+    """
+
+    type: str
+    message: str
+    line: int | None = None
+    traceback: str = ""
+    hint: str | None = None
+    shown: bool = False
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How code went.
+
+    Attributes:
+        stdout: the text that it wrote to standard output, up to output_limit, with a mark where it was cut.
+        stderr: the same; the traceback of an exception that ended it is there, as Python prints it.
+        exit_code: that of `python3`: 0; 1 after an exception, but 130 after KeyboardInterrupt; the code of sys.exit();
+            120 if output could not be written. 124 after a timeout; 137 if it was killed.
+        value: repr of the last expression, or None if the code ends with a statement or with None.
+        error: the exception that ended it, or None.
+        timed_out: whether a limit of time has ended it.
+        truncated: whether output was cut, or a file was left out of the artifacts.
+        artifacts: content of the files it wrote to /output, by relative path, however it ended; and of those in /work
+            that the option collect means. In a session, the files that are new or changed.
+        displays: the objects that it has displayed, in order, and its value: text by MIME type. JSON is serialised, and
+            binary data is base64. An object is here if it has another form than plain text, or by display().
+        left_out: paths of files that are too large together for answer_limit, or that cannot be read.
+        usage: time and memory; in a session, the time of this run alone.
+        limits: "cgroup" or "rlimit" for memory, cpu and pids: how they were enforced.
+        violations: what the static analysis observed.
+        warm: whether a prewarmed interpreter ran it, as the sandbox itself reports.
+        isolation: "container", or "process" if the caller has chosen to have none.
+        exited: whether it asked for its end, by sys.exit() or exit(); a session goes on all the same.
+    """
+
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int = 0
+    value: str | None = None
+    error: ExecutionError | None = None
+    timed_out: bool = False
+    truncated: bool = False
+    artifacts: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    usage: Usage = field(default_factory=Usage)
+    limits: Mapping[str, str] = field(default_factory=dict)
+    violations: tuple[Violation, ...] = ()
+    warm: bool = False
+    isolation: str = "container"
+    exited: bool = False
+    left_out: tuple[str, ...] = ()
+    displays: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
+
+
+def unsaid(done: Execution) -> str:
+    """Return the error of a run as text, or "" if it is on its standard error, where Python prints it."""
+    if done.error is None or done.error.shown:
+        return ""
+    said = done.error.traceback or f"{done.error.type}: {done.error.message}\n"
+    return "" if done.error.traceback and said[-MAX_SAID:] in done.stderr else said
+
+
+def as_text(value: object, what: str) -> str:
+    """Return a string as it is, and a path as a string.
+
+    Args:
+        value: what the caller has given.
+        what: the argument's name, for the error.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    found = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(found, str):
+        raise TypeError(f"{what}: {value!r} is neither a string nor a path")
+    return found
+
+
+def as_texts(values: object, what: str) -> list[str]:
+    """Return several strings; paths become strings.
+
+    Raises:
+        TypeError: they are not several, or one is neither.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{what}: {values!r} is not a list of strings")
+    return [as_text(value, what) for value in values]
+
+
+def as_bytes(value: object, what: str) -> bytes:
+    """Return the content of a file, which may be a string, as bytes.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: it is a string that UTF-8 cannot encode.
+    """
+    if not isinstance(value, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"{what}: {type(value).__name__} is neither a string nor bytes")
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def named_by_text(files: Mapping[Any, bytes | str]) -> Files:
+    """Return files whose names are strings; checked_files refuses a value that is not a mapping."""
+    return {as_text(name, "files"): content for name, content in files.items()} if isinstance(files, Mapping) else files
+
+
+def safe_name(name: object) -> str | None:
+    """Return a relative path below a folder in normal form, or None if it is not one."""
+    if not isinstance(name, str) or not name or len(name) > MAX_NAME or "\0" in name:
+        return None
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or str(path) == ".":
+        return None
+    return str(path)
+
+
+def checked_files(files: Files) -> dict[str, bytes]:
+    """Return files to put into /work, as bytes.
+
+    Raises:
+        ValueError: a name leads out of /work, or all of it is too large.
+        TypeError: a content is neither a string nor bytes.
+    """
+    found = {}
+    if not isinstance(files, Mapping):
+        raise TypeError(f"files: {type(files).__name__} is not a mapping of names to contents")
+    for name, content in files.items():
+        path = safe_name(posixpath.normpath(name)) if isinstance(name, str) and name else None
+        if path is None:
+            raise ValueError(f"file '{name}': must be a relative path that stays in /work")
+        found[path] = as_bytes(content, f"file '{name}'")
+    if sum(map(len, found.values())) > MAX_FILES:
+        raise ValueError(f"files: more than {MAX_FILES} bytes: mount a directory instead")
+    return found
+
+
+def check_put(answer: Message) -> None:
+    """Raise the error in the answer to a request "put", if there is one."""
+    if isinstance(answer.get("error"), dict):
+        raise SandboxError(f"files: {text(answer['error'], 'message')}")
+
+
+def checked_input(stdin: bytes | str) -> bytes:
+    """Return what a program reads from standard input, as bytes.
+
+    Raises:
+        TypeError: it is neither text nor bytes.
+        ValueError: it is too large.
+    """
+    content = as_bytes(stdin, "stdin")
+    if len(content) > MAX_FILES:
+        raise ValueError(f"stdin: more than {MAX_FILES} bytes: mount a file instead")
+    return content
+
+
+def run_request(
+    source: str,
+    options: Options,
+    *,
+    last: bool,
+    argv: list[str],
+    module: str = "",
+    stdin: bytes | str = b"",
+    file: str = "",
+    prompt: bool = False,
+) -> Message:
+    """Return the request for source text, or for a module to be run as a program.
+
+    Args:
+        source: the text.
+        options: the sandbox.
+        last: whether the sandbox ends with it.
+        argv: what it finds in sys.argv.
+        module: a module to run instead.
+        stdin: what it reads from standard input.
+        file: where the text lies in the sandbox, if it does.
+        prompt: whether it was typed at a prompt: its value gets the name `_`.
+
+    Raises:
+        TypeError: the source is no text, or the input neither text nor bytes.
+        ValueError: the input is too large.
+    """
+    if not isinstance(source, (str, bytes)):
+        raise TypeError(f"source: {type(source).__name__} is not the text of a program")
+    return {
+        "op": "run",
+        "source": source,
+        "analysis": json.loads(options.analysis or "{}"),
+        "violations": options.violations,
+        "name": file or NAME,
+        "argv": argv,
+        "stdin": checked_input(stdin),
+        "module": module,
+        "last": last,
+        "notebook": options.notebook,
+        "prompt": prompt,
+        "display_limit": options.policy.answer_limit // 4,  # of characters, most of which have one byte
+    }
+
+
+def _error(answer: Message, options: Options | None) -> ExecutionError | None:
+    described = answer.get("error")
+    if not isinstance(described, dict):
+        return None
+    line = described.get("line")
+    kind, message = text(described, "type"), text(described, "message")
+    return ExecutionError(
+        kind,
+        message,
+        line if isinstance(line, int) else None,
+        text(described, "traceback"),
+        hint_for(kind, message, names_of(described), options),
+        answer.get("shown") is True,
+    )
+
+
+def _displays(answer: Message) -> tuple[Mapping[str, str], ...]:
+    """Return the objects that code has displayed; leave out what is no bundle."""
+    found = answer.get("displays")
+    items = found[:MAX_BUNDLES] if isinstance(found, list) else []
+    bundles = (_forms(item) for item in items if isinstance(item, dict))
+    return tuple(filter(None, bundles))
+
+
+def _forms(bundle: dict[Any, Any]) -> dict[str, str]:
+    """Return the parts of a bundle that have the form of one."""
+    texts = ((kind, data) for kind, data in bundle.items() if isinstance(kind, str) and isinstance(data, str))
+    return {kind: data for kind, data in texts if re.fullmatch(MIME_TYPE, kind)}
+
+
+def answered(answer: Message, options: Options | None = None) -> dict[str, Any]:
+    """Return the fields of an Execution in the sandbox's answer; leave out values of a wrong type.
+
+    Args:
+        answer: the answer.
+        options: the sandbox, if it is known; for hints.
+    """
+    violations = violations_of(answer)
+    if violations and "exit_code" not in answer:
+        reasons = "; ".join(map(str, violations))
+        error = ExecutionError("PolicyViolation", reasons, violations[0].line)
+        return {"exit_code": 1, "error": error, "violations": violations}
+    code, value = answer.get("exit_code"), answer.get("value")
+    return {
+        "exit_code": code & 0xFF if isinstance(code, int) else 1,
+        "exited": answer.get("exited") is True,
+        "value": text(answer, "value") if isinstance(value, str) else None,
+        "error": _error(answer, options),
+        "violations": violations,
+        "displays": _displays(answer),
+        "truncated": bool(answer.get("displays_left_out")),
+    }
+
+
+def _ended_by(kind: str, error: SandboxError) -> ExecutionError:
+    return ExecutionError(kind, str(error), hint=hint_for(kind, str(error)))
+
+
+def unanswered(error: SandboxError) -> dict[str, Any]:
+    """Return the fields of an Execution that ended without an answer; raise an error that is not the code's."""
+    if isinstance(error, SandboxTimeoutError):
+        return {"exit_code": TIMED_OUT, "timed_out": True, "error": _ended_by("Timeout", error)}
+    if isinstance(error, SandboxMemoryError):
+        return {"exit_code": KILLED, "error": _ended_by("MemoryError", error)}
+    if isinstance(error, (ForgedAnswerError, SerializationError)):  # the latter: it is too large
+        return {"exit_code": KILLED, "error": _ended_by(type(error).__name__, error)}
+    if isinstance(error, SandboxExecutionError) and error.exit_code is not None:
+        crashed = ExecutionError("Crash", error.crash, hint=error.hint) if error.crash else None
+        return {"exit_code": error.exit_code, "error": crashed}
+    raise error
+
+
+def execution(
+    fields: dict[str, Any], container: Container, bundle: Bundle, usage: Usage, collect: Iterable[str]
+) -> Execution:
+    """Return the Execution for a run in a container.
+
+    Args:
+        fields: those that `answered` or `unanswered` returned.
+        container: the container, which may have ended.
+        bundle: its bundle.
+        usage: of the run.
+        collect: patterns of the files of /work to return.
+    """
+    files, left_out = container.collect(collect)
+    stdout, stdout_cut = container.take(1)
+    stderr, stderr_cut = container.take(2)
+    done = Execution(
+        stdout=stdout,
+        stderr=stderr,
+        truncated=bool(fields.pop("truncated", False)) or bool(left_out) or stdout_cut or stderr_cut,
+        artifacts=files,
+        left_out=left_out,
+        usage=usage,
+        limits=dict(bundle.enforcement.by),
+        warm=container.warm,
+        isolation=bundle.policy.isolation,
+        **fields,
+    )
+    log.ran(done)
+    return done
+
+
+def run_code(
+    source: str,
+    *,
+    files: Files | Mapping[Path, bytes | str] | None = None,
+    argv: Iterable[str | os.PathLike[str]] = (),
+    stdin: bytes | str = b"",
+    module: str = "",
+    name: str = "-c",
+    on_stdout: Callable[[str], None] | None = None,
+    on_stderr: Callable[[str], None] | None = None,
+    options: Options | None = None,
+    cancel: int = -1,
+    begun: Callable[[Container], None] | None = None,
+    **changes: Unpack[SandboxOptions],
+) -> Execution:
+    """Run source text as a program in a fresh sandbox.
+
+    Args:
+        source: the program.
+        files: put into its working directory, /work, by relative path.
+        argv: its arguments.
+        stdin: what it reads from standard input.
+        module: the name of a module to run instead, as `python -m` does.
+        name: what it finds in sys.argv[0]. If `files` has one of this name, the program is run as that file: it has
+            a __file__, which is its name in tracebacks as well.
+        on_stdout: called with text of standard output as it comes.
+        on_stderr: called with text of standard error as it comes.
+        options: the sandbox; by default the default one.
+        cancel: see Container.
+        begun: called with the container, which can be interrupted from then on.
+        changes: options of the sandbox by name, as of the decorator.
+
+    Returns:
+        How it went. An error or timeout of the code raises no exception here.
+
+    Raises:
+        SandboxError: the sandbox could not be made.
+        SandboxOptionError: an option has a value that is not allowed.
+        ValueError, TypeError: another argument is not allowed, or there is no such option.
+    """
+    chosen = make_options(options, **changes)
+    named = checked_files(named_by_text(files) if files is not None else {})
+    file = str(WORK / name) if name in named and not module else ""
+    arguments = [module or file or name, *as_texts(argv, "argv")]
+    request = run_request(source, chosen, last=True, argv=arguments, module=module, stdin=stdin, file=file)
+    bundle = prepare(chosen)
+    with Container(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
+        try:
+            if begun is not None:
+                begun(container)
+            if named:
+                check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False))
+                container.note(chosen.collect)
+            fields = answered(exchange(container, bundle, request, last=True), chosen)
+        except SandboxError as error:
+            container.kill()
+            fields = unanswered(error)
+        return execution(fields, container, bundle, container.usage, chosen.collect)

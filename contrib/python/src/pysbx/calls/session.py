@@ -1,0 +1,631 @@
+"""Sandbox: one container that lasts for several runs and keeps their state."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pysbx.base import runtime, trees
+from pysbx.base.directories import cache_directory, write_whole
+from pysbx.base.option_names import current
+from pysbx.calls.call import Result, find_class_for, open_answer, request_for
+from pysbx.calls.execution import (
+    MAX_FILES,
+    TIMED_OUT,
+    Execution,
+    Files,
+    answered,
+    as_text,
+    as_texts,
+    check_put,
+    checked_files,
+    checked_input,
+    execution,
+    named_by_text,
+    run_request,
+    unanswered,
+)
+from pysbx.calls.processes import Command, Process, check_started, command_request, processes_of
+from pysbx.container.bundle import Bundle
+from pysbx.container.container import Container, Message, Usage, forward, output_callback
+from pysbx.container.exchange import MALFORMED, exchange, hint_for, text, timeout_error
+from pysbx.errors import ForgedAnswerError, SandboxError, SandboxOptionError, SandboxStartupError
+from pysbx.options.keywords import OPTIONS, SandboxOptions, Unpack
+from pysbx.options.options import Options, make_options, prepare, site_of
+
+if TYPE_CHECKING:
+    from pysbx.calls.forward import Forward
+    from pysbx.calls.terminal import Terminal
+
+# How the runtime begins when it says why it does not save a process.
+OF_PROCESS = re.compile(r"^pysbx-runtime: (?:snapshot of process \d+: )?")
+# The part of the runtime's error when it could begin a container, but could not restore the process in it.
+OF_SNAPSHOT = re.compile(r"\bsnapshot\b|=require: ")
+# How fork(2) fails at the limit of processes.
+NO_PROCESS = re.compile(rf"^\[Errno {errno.EAGAIN}\]")
+# Seconds from the interrupt at the end of the time of a run until the session is killed.
+PATIENCE_SEC = 3.0
+INTERRUPTED = "KeyboardInterrupt"
+# The requests that carry out code, which can be interrupted; and those whose outcome is an Execution.
+REPORTED = ("run", "shell")
+CODE = (*REPORTED, "call", "complete")
+# Of a prompt: seconds for the names that continue what was typed, and bounds of them.
+COMPLETE_SEC = 2.0
+MAX_TYPED, MAX_COMPLETIONS = 200, 200
+SAVED_REMEDY = " (end what is not plain memory first: close files and sockets, delete shared memory)"
+
+
+def read_site(site: Path) -> dict[str, bytes]:
+    """Return the files of installed packages by relative path.
+
+    Raises:
+        SandboxError: they are more than a request may have, or an entry is not a file that can be sent.
+    """
+    found, left = {}, MAX_FILES
+    more = f"the packages have more than {MAX_FILES} bytes: start a session with dependencies="
+
+    def refuse(path: str, reason: str) -> None:
+        remedy = "`pysbx clean dependencies --all` removes the set"
+        raise SandboxError(f"the packages cannot be added to the session: {path!r:.100}: {reason}: {remedy}")
+
+    with trees.opened_top(site) as top:
+        try:
+            for place in trees.walk(top, refuse):
+                found[place.path] = trees.read(place, left)
+                left -= len(found[place.path]) + len(place.path)
+                if left < 0:
+                    raise SandboxError(more)
+        except trees.TooMany:
+            raise SandboxError(more) from None
+        except OSError as error:
+            if error.errno == errno.EFBIG:
+                raise SandboxError(more) from None
+            refuse(error.filename or "", error.strerror or str(error))
+    return found
+
+
+def _refusal(reason: str) -> SandboxError:
+    return SandboxError(f"the session cannot be forked: {reason}")
+
+
+def _with_remedy(reason: str) -> str:
+    """Return why a process was not copied; if that is a limit of processes, with the option."""
+    return f"{reason} ({current().options['processes']})" if NO_PROCESS.search(reason) else reason
+
+
+def _is_file(item: tuple[object, object]) -> bool:
+    """Tell whether an item of a list of files is a name and a size."""
+    name, size = item
+    return isinstance(name, str) and type(size) is int and size >= 0
+
+
+def _note_timeout(fields: dict[str, Any]) -> None:
+    """Change the fields of an Execution if its code has ended by the interrupt at the end of its time."""
+    error = fields["error"]
+    if error is not None and error.type == INTERRUPTED:
+        fields["error"] = replace(error, hint=hint_for("Timeout", ""))
+        fields |= {"timed_out": True, "exit_code": TIMED_OUT}
+
+
+class Sandbox:
+    """A session: names, modules and files of one run are there in the next.
+
+    Use it in a with statement. Runs of one session follow each other; sessions are independent. A run that takes too
+    long is interrupted, and the session goes on. A run that does not end then, or that ends the process, ends the
+    session: later calls raise SandboxError.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+        options: Options | None = None,
+        cancel: int = -1,
+        **changes: Unpack[SandboxOptions],
+    ) -> None:
+        """Prepare the session; it starts at its first use.
+
+        Args:
+            on_stdout: called with text of standard output as it comes.
+            on_stderr: called with text of standard error as it comes.
+            options: the sandbox; by default the default one.
+            cancel: see Container; not of the session's forks.
+            changes: options of the sandbox by name, as of the decorator; timeout_sec is that of each run.
+        """
+        chosen = make_options(options, **changes)
+        self.options = replace(chosen, policy=replace(chosen.policy, session=True))
+        self._on_output = output_callback(on_stdout, on_stderr)
+        # The streams that have a callback. Of calls, the text of the others goes to sys.stderr.
+        self._heard = [name for name, given in (("stdout", on_stdout), ("stderr", on_stderr)) if given]
+        self._container: Container | None = None
+        self._bundle: Bundle | None = None
+        self._ended = ""
+        self._cancel = cancel
+        self._lock = threading.RLock()
+        self._forwards: list[Forward] = []
+        self._terminals: list[Terminal] = []
+
+    def __enter__(self) -> Sandbox:
+        """Start the session."""
+        self._started()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End the session and all its processes."""
+        self.close()
+
+    def fork(self) -> Sandbox:
+        """Return a second session that continues from the state of this one, in a sandbox of its own.
+
+        The second session has the same memory, files of /work, /output, /tmp and /dev/shm, and working directory. From
+        now on the two are independent. Random numbers differ, except those of generators that the code has created
+        itself. This session goes on, also after a refusal.
+
+        Raises:
+            SandboxError: this session cannot be forked; the text says why. It must have been started warm, and what
+                it has besides memory and files cannot be copied: threads, processes, open files, shared memory.
+        """
+        fork = Sandbox(options=self.options)
+        fork._on_output, fork._heard = self._on_output, self._heard
+        self.fork_into(fork)
+        return fork
+
+    def fork_into(self, fork: Sandbox) -> None:
+        """Let another session continue from the state of this one; see fork().
+
+        Args:
+            fork: has the same options, its own callbacks and descriptor to cancel it, and was not used yet.
+
+        Raises:
+            SandboxError: as fork(); the other session has ended then.
+        """
+        try:
+            with self._lock, tempfile.TemporaryFile(dir=cache_directory(), buffering=0) as file:
+                bundle = self._started()[1]
+                state = self._save(file.fileno())
+                fork._bundle = bundle
+                fork._container = Container(bundle, fork._on_output, fork._cancel, snapshot=file.fileno())
+                try:
+                    answer = fork._exchange({"op": "continue", **state})
+                except SandboxOptionError as error:  # of the state, and no option of this call
+                    raise _refusal(str(error)) from error
+                except SandboxStartupError as error:
+                    if OF_SNAPSHOT.search(str(error)) is None:
+                        raise
+                    raise _refusal(str(error)) from error
+            if answer.get("refused"):
+                raise _refusal(text(answer, "refused"))
+            fork._container.note(self.options.collect)
+        except BaseException:
+            fork.close()
+            raise
+
+    def _save(self, descriptor: int) -> Message:
+        """Write a copy of the session's process to a file, and return the rest of its state."""
+        container = self._started()[0]
+        if not all(one.ended for one in self._terminals):
+            raise _refusal("a terminal is open: close it")
+        container.identify_sender(wanted=True)
+        answer = self._exchange({"op": "fork"})
+        sender = container.sender
+        container.identify_sender(wanted=False)
+        if not container.warm:
+            raise _refusal(f"it was started cold: {current().options['cold']}")
+        if answer.get("refused"):
+            raise _refusal(_with_remedy(text(answer, "refused")))
+        try:
+            said = runtime.save_process(container.name, sender, descriptor)
+        finally:
+            state = self._exchange({"op": "forked", "limit": self.options.policy.answer_limit // 2})
+        if said:
+            raise _refusal(OF_PROCESS.sub("", said) + SAVED_REMEDY)
+        if state.get("refused"):
+            raise _refusal(text(state, "refused"))
+        return {name: state.get(name) for name in ("files", "cwd", "umask")}
+
+    def close(self) -> None:
+        """End the session; once more is no error."""
+        with self._lock:
+            for forward in self._forwards:
+                forward.close()
+            for terminal in self._terminals:
+                terminal.hang_up()
+            if self._container is not None:
+                self._container.close()
+            self._ended = self._ended or "it has been closed"
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the code that runs: from another thread, or a signal handler.
+
+        While none runs nothing happens.
+        """
+        # An interpreter that is still starting would end.
+        if self._container is not None and self._container.has_begun():
+            self._container.interrupt()
+
+    @property
+    def python(self) -> tuple[int, int] | None:
+        """Major and minor version of its Python, as the sandbox says; None before its first use."""
+        return None if self._container is None else self._container.version
+
+    @property
+    def ended(self) -> str:
+        """Why the session has ended; "" while it can go on."""
+        return self._ended
+
+    @property
+    def cpu_sec(self) -> float:
+        """CPU time that all processes of the session have used, also between runs, in seconds.
+
+        It is at most ten milliseconds old.
+        """
+        return 0.0 if self._container is None else self._container.recent_cpu_sec
+
+    def _started(self) -> tuple[Container, Bundle]:
+        if self._ended:
+            raise SandboxError(f"the session has ended: {self._ended}")
+        if self._container is None or self._bundle is None:
+            self._bundle = prepare(self.options)
+            self._container = Container(self._bundle, self._on_output, self._cancel)
+        return self._container, self._bundle
+
+    def _exchange(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Message:
+        container, bundle = self._started()
+        patience = PATIENCE_SEC if request["op"] in CODE else None
+        try:
+            return exchange(
+                container, bundle, request, last=False, timeout_sec=timeout_sec, patience=patience, passed=passed
+            )
+        except BaseException as error:
+            # In the middle of an exchange there is no way back to its beginning.
+            self._ended = str(error) or type(error).__name__
+            container.kill()
+            if request["op"] not in REPORTED:  # its files are collected yet
+                container.close()
+            raise
+
+    def run(
+        self,
+        source: str,
+        argv: Iterable[str | os.PathLike[str]] = (),
+        stdin: bytes | str = b"",
+        *,
+        timeout_sec: float | None = None,
+    ) -> Execution:
+        """Run source text in the session.
+
+        Args:
+            source: the program, or the next part of one.
+            argv: arguments for this run.
+            stdin: what it reads from standard input; the next run finds that empty.
+            timeout_sec: seconds until it gets KeyboardInterrupt; by default those of the session. If it goes on for
+                three seconds more, the session is killed.
+
+        Raises:
+            SandboxError: the session has ended, or could not be started.
+            TypeError: an argument is of another type.
+            ValueError: the input is too large, or the limit of time is none.
+        """
+        arguments = ["-c", *as_texts(argv, "argv")]
+        return self.carry_out(run_request(source, self.options, last=False, argv=arguments, stdin=stdin), timeout_sec)
+
+    def run_typed(self, source: str, stdin: int = -1) -> Execution:
+        """Run source text that was typed at a prompt: its value gets the name `_`.
+
+        Args:
+            source: the text.
+            stdin: a descriptor that it reads from: a pipe, because the code could type into a terminal. -1 is none.
+        """
+        request = run_request(source, self.options, last=False, argv=[""], prompt=True)
+        return self.carry_out(request, None, stdin)
+
+    def complete(self, typed: str) -> list[str]:
+        """Return the names in the session that begin with a text, as for a prompt; none if that takes too long."""
+        with self._lock:
+            answer = self._exchange({"op": "complete", "text": typed[:MAX_TYPED]}, COMPLETE_SEC)
+        found = answer.get("names")
+        names = found[:MAX_COMPLETIONS] if isinstance(found, list) else []
+        return [name for name in names if isinstance(name, str) and len(name) <= MAX_TYPED]
+
+    def carry_out(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Execution:
+        """Carry out a request for a run, and return how it went; see run and exchange.exchange."""
+        if timeout_sec is not None:
+            OPTIONS["timeout_sec"].check(timeout_sec)
+        with self._lock:
+            container, bundle = self._started()
+            began, spent = time.monotonic(), container.recent_cpu_sec
+            try:
+                fields = answered(self._exchange(request, timeout_sec, passed), self.options)
+                if container.interrupted:
+                    _note_timeout(fields)
+            except SandboxError as error:
+                fields = unanswered(error)
+            used = container.usage
+            usage = Usage(time.monotonic() - began, max(0.0, used.cpu_sec - spent), used.peak_memory_mb)
+            done = execution(fields, container, bundle, usage, self.options.collect)
+            if self._ended:
+                container.close()
+            return done
+
+    def shell(
+        self,
+        command: Command,
+        stdin: bytes | str = b"",
+        *,
+        cwd: str | os.PathLike[str] = "",
+        env: Mapping[str, str] | None = None,
+        timeout_sec: float | None = None,
+    ) -> Execution:
+        """Run a shell command in the session, and wait for its end.
+
+        Args:
+            command: a string for the shell, which is bash if the sandbox has it; or a program and its arguments.
+            stdin: what it reads from standard input.
+            cwd: the directory where it starts; by default the current one of the session.
+            env: variables that it gets besides those of the session.
+            timeout_sec: seconds until it is ended; by default those of the session, which goes on.
+
+        Returns:
+            How it went. The exit code is that of the command: 127 if it cannot be started.
+
+        Raises:
+            SandboxError: the session has ended, or a profile enforces the static analysis of code.
+            TypeError: an argument is of another type.
+            ValueError: the input is too large, or the limit of time is none.
+        """
+        request = command_request("shell", command, self.options, cwd, env)
+        return self.carry_out(request | {"stdin": checked_input(stdin)}, timeout_sec)
+
+    def start(
+        self, command: Command, *, cwd: str | os.PathLike[str] = "", env: Mapping[str, str] | None = None
+    ) -> Process:
+        """Start a command in the background.
+
+        Args:
+            command: see shell.
+            cwd: the same.
+            env: the same.
+
+        Raises:
+            SandboxError: it cannot be started; or as shell.
+            TypeError: an argument is of another type.
+        """
+        request = command_request("start", command, self.options, cwd, env)
+        pid = check_started(self._ask(request | {"keep": self._keep}))
+        said = command if isinstance(command, str) else " ".join(request["command"])
+        return Process(self._ask, pid, said, self._keep)
+
+    def process(self, pid: int) -> Process:
+        """Return a process in the background by its number; a use of it says whether there is one."""
+        return Process(self._ask, pid, "", self._keep)
+
+    def processes(self) -> list[Process]:
+        """Return the processes in the background: those that run, and the last ones that have ended."""
+        return processes_of(self._ask({"op": "processes"}), self._ask, self._keep)
+
+    @property
+    def _keep(self) -> int:
+        return self.options.policy.output_limit
+
+    def _ask(self, request: Message, wait_sec: float = 0.0) -> Message:
+        """Send a request that takes no time but a wait that it names, and return the answer."""
+        with self._lock:
+            return self._exchange(request, self.options.policy.timeout_sec + wait_sec)
+
+    def terminal(
+        self,
+        command: Command = "",
+        *,
+        rows: int = 24,
+        columns: int = 80,
+        cwd: str | os.PathLike[str] = "",
+        env: Mapping[str, str] | None = None,
+    ) -> Terminal:
+        """Start a program at a terminal of the session; runs of the session go on beside it.
+
+        Args:
+            command: see shell; by default a shell that reads commands.
+            rows: lines of the terminal.
+            columns: characters of a line.
+            cwd: see shell.
+            env: the same; TERM is xterm-256color.
+
+        Raises:
+            SandboxError: the program cannot be started; or as shell.
+            TypeError: an argument is of another type.
+            ValueError: a terminal cannot have this size.
+        """
+        from pysbx.calls.terminal import LIMIT, NEEDS_CONTAINER, SHELL, Terminal, check_size  # noqa: PLC0415 (few sessions need it)
+
+        check_size(rows, columns)
+        if self.options.policy.isolation == "process":
+            raise SandboxError(NEEDS_CONTAINER)
+        self._terminals = [one for one in self._terminals if not one.closed]
+        if len(self._terminals) >= LIMIT:
+            raise SandboxError(f"the session has {LIMIT} terminals, which is the most: close one")
+        request = command_request("terminal", command or SHELL, self.options, cwd, env)
+        request |= {"rows": rows, "columns": columns}
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        made = Terminal(ours)
+        try:
+            with theirs, self._lock:
+                answer = self._exchange(request, passed=theirs.fileno())
+            if isinstance(answer.get("error"), dict):
+                raise SandboxError(f"the terminal cannot be started: {text(answer['error'], 'message')}")
+            made.begin()
+        except BaseException:
+            made.close()
+            raise
+        self._terminals.append(made)
+        return made
+
+    def forward(self, port: int) -> Forward:
+        """Return a local socket that leads to a port of the session, where a server of it listens.
+
+        It is a Unix socket, `forward.path`, which only the user of this program can use. The server may start
+        later.
+
+        Raises:
+            SandboxError: the session has ended, or its options allow it no network.
+            ValueError: there is no such port.
+        """
+        from pysbx.calls.forward import Forward, check_port  # noqa: PLC0415 (asyncio: few sessions need it)
+
+        made = Forward(check_port(port))
+        try:
+            made.begin(self.open_control())
+        except BaseException:
+            made.close()
+            raise
+        self._forwards.append(made)
+        return made
+
+    def open_control(self) -> socket.socket:
+        """Start a process in the sandbox that connects to its ports, and return the socket by which it is told to.
+
+        Raises:
+            SandboxError: see forward.
+        """
+        if self.options.policy.network == "none":
+            raise SandboxError(f"the session has no network: {current().options['loopback']}")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                with self._lock:
+                    answer = self._exchange({"op": "forward"}, passed=theirs.fileno())
+                if isinstance(answer.get("error"), dict):
+                    raise SandboxError(f"the port cannot be forwarded: {text(answer['error'], 'message')}")
+            except BaseException:
+                ours.close()
+                raise
+        return ours
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        result: Result = "typed",
+        types: Iterable[type] = (),
+        **named: Any,
+    ) -> Any:
+        """Call a function in the session and return what it returns; see call.call.
+
+        Raises:
+            SandboxError: one of its subclasses.
+            ValueError: there is no such result.
+        """
+        request = request_for(self.options, function, arguments, named, result)
+        with self._lock:
+            container, bundle = self._started()
+            try:
+                answer = self._exchange(request)
+            finally:
+                # Output of the function does not belong to the next run, which has a limit of its own.
+                for name, said in container.take_all().items():
+                    if said and name not in self._heard:
+                        forward(said)
+            error = answer.get("error")
+            if container.interrupted and isinstance(error, dict) and error.get("type") == INTERRUPTED:
+                raise timeout_error(bundle.policy.timeout_sec, "interrupted")
+        return open_answer(answer, self.options, result, find_class_for(function, types))
+
+    def put(self, files: Files | Mapping[Path, bytes | str]) -> None:
+        """Write files, by path relative to /work.
+
+        Raises:
+            TypeError: a name is no path, or a content neither text nor bytes.
+            ValueError: a name leads out of /work, or all of it is too large.
+            SandboxError: there is no room for them, or no file can have such a name.
+        """
+        named = checked_files(named_by_text(files))
+        with self._lock:
+            answer = self._exchange({"op": "put", "files": named})
+            if self.options.collect and self._container is not None:
+                self._container.note(self.options.collect, named)
+        check_put(answer)
+
+    def get(self, path: str | os.PathLike[str], limit: int | None = None) -> bytes:
+        """Return the content of a file.
+
+        Args:
+            path: relative to /work, or absolute, in the sandbox.
+            limit: bytes accepted at most; by default half of answer_limit.
+
+        Raises:
+            SandboxError: there is no such file, or it is larger.
+            TypeError: an argument is of another type.
+        """
+        name = as_text(path, "path")
+        largest = self.options.policy.answer_limit
+        most = largest // 2 if limit is None else limit
+        if not isinstance(most, int):
+            raise TypeError(f"limit: {most!r} is not a number of bytes")
+        with self._lock:
+            answer = self._exchange({"op": "get", "path": name, "limit": max(0, min(most, largest))})
+        if isinstance(answer.get("error"), dict):
+            raise SandboxError(f"file '{name}': {text(answer['error'], 'message')}")
+        content = answer.get("content")
+        if not isinstance(content, bytes) or len(content) > most:
+            raise SandboxError(f"file '{name}': larger than {most} bytes")
+        return content
+
+    def remove(self, path: str | os.PathLike[str]) -> None:
+        """Remove a file.
+
+        Args:
+            path: relative to /work, or absolute below /work or /output, in the sandbox.
+
+        Raises:
+            SandboxError: there is no such file.
+            TypeError: the path is of another type.
+        """
+        name = as_text(path, "path")
+        with self._lock:
+            answer = self._exchange({"op": "remove", "path": name})
+        if isinstance(answer.get("error"), dict):
+            raise SandboxError(f"file '{name}': {text(answer['error'], 'message')}")
+
+    def install(self, *requirements: str) -> None:
+        """Add packages to the session, such as "pandas>=2". They come from where dependencies= of the session would.
+
+        pip runs in a sandbox of its own, so the session needs no network. Modules that are imported already stay.
+
+        Raises:
+            DependencyInstallError: pip failed.
+            SandboxError: the session has ended, or has no room for the packages.
+            SandboxOptionError: a requirement is none.
+        """
+        site = site_of(make_options(self.options, dependencies=requirements)) if requirements else None
+        files = {} if site is None else read_site(site)
+        with self._lock:
+            answer = self._exchange({"op": "packages", "files": files})
+        if isinstance(answer.get("error"), dict):
+            reason = f"{text(answer['error'], 'message')}: {current().options['room']}"
+            raise SandboxError(f"the packages do not fit into the session: {reason}")
+
+    def save(self, path: str | os.PathLike[str], target: os.PathLike[str] | str) -> None:
+        """Write a file of the sandbox to a path of the host; the name is the caller's, never the sandbox's."""
+        write_whole(Path(target).absolute(), self.get(path))
+
+    def files(self) -> dict[str, int]:
+        """Return the files of /work, by relative path, and of /output, with their sizes in bytes.
+
+        Raises:
+            SandboxError: the session has ended, or gave an answer that cannot be read.
+        """
+        with self._lock:
+            answer = self._exchange({"op": "list"})
+        found = answer.get("files")
+        if not isinstance(found, dict) or not all(map(_is_file, found.items())):
+            raise ForgedAnswerError(MALFORMED)
+        return found

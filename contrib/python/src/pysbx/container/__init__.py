@@ -1,0 +1,1 @@
+"""One container, or process, from its bundle to its end."""

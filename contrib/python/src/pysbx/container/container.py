@@ -1,0 +1,723 @@
+"""One container from start to end: the runtime's process, its three streams, its deadline, what it has used.
+
+No thread and no process besides the runtime's: the caller's thread waits for everything at once in poll(2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import math
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgpack
+
+from pysbx.base import children, runtime
+from pysbx.base.option_names import current
+from pysbx.base.text import writer
+from pysbx.container import answer_frame, labels, limits, reaper, unpatched
+from pysbx.container.artifacts import Collected, Directories
+from pysbx.container.bundle import Bundle
+from pysbx.container.output import Output
+from pysbx.errors import SandboxStartupError
+from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
+from pysbx.options.policy import Policy
+
+if TYPE_CHECKING:
+    from pysbx.container.cpu_time import Meter
+    from pysbx.container.isolation import Home
+
+Message = dict[str, Any]
+OutputCallback = Callable[[str, str], None]
+
+CHUNK = 1 << 16
+# After its program has answered and ended, a container ends within a few milliseconds.
+GRACE_SEC = 10.0
+LONGEST_WAIT_SEC = 86400.0  # poll(2) takes milliseconds in 32 bits
+KILL_AGAIN_SEC = 0.1
+# Code in a session may catch an interrupt, or may not have begun when the first one comes.
+INTERRUPT_AGAIN_SEC = 0.5
+# Python ignores two of these signals, and this program may ignore the third; the programs that it starts should not.
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+# Descriptors. The runtime continues a process from the first. A process between reports the end of the runtime by the
+# second. The runtime writes to the third how the program has ended. The last two are those of labels.individual().
+SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES = 3, 4, 5, 6, 7
+STATUS_LINE = re.compile(rb"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?\n")
+NAMES = {1: "stdout", 2: "stderr"}
+DESCRIPTOR = struct.Struct("i")
+CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
+READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
+PIDFD_OPEN = 434  # the same number on every architecture
+_numbers = itertools.count(1)
+
+
+def open_process(pid: int) -> int:
+    """Return a new descriptor of a process: os.pidfd_open().
+
+    The function is missing in a Python that was built to run on every Linux (uv's, for one), with a C library that is
+    older than the system call. See pidfd_open(2).
+    """
+    if hasattr(os, "pidfd_open"):
+        return os.pidfd_open(pid)
+    import ctypes  # noqa: PLC0415 (most never need it)
+
+    library = ctypes.CDLL(None, use_errno=True)
+    descriptor = int(library.syscall(PIDFD_OPEN, pid, 0))
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), "pidfd_open")
+    return descriptor
+
+
+def _above(descriptor: int, least: int) -> int:
+    """Return a copy of a descriptor with a number above another one."""
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least + 1)
+
+
+def _proxy_for(policy: Policy) -> str:
+    """Start the proxy of a policy that names hosts, if it does not run yet; return the name of its socket, or ""."""
+    if not isinstance(policy.network, tuple):
+        return ""
+    from pysbx.network import proxy  # noqa: PLC0415 (asyncio takes longer to import than a container to start)
+
+    return proxy.ensure(policy)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The resources that a sandbox has used.
+
+    Attributes:
+        wall_sec: time by the clock, from its start to its end, in seconds.
+        cpu_sec: CPU time of all its processes, and of the runtime for it, in seconds.
+        peak_memory_mb: the most memory that one of its processes has held, in MiB, until the last answer. The sandbox
+            itself reports it; 0 if it did not. It cannot be measured from outside: the peak of a process persists
+            across execve(2), and the runtime begins as a copy of this program.
+    """
+
+    wall_sec: float = 0.0
+    cpu_sec: float = 0.0
+    peak_memory_mb: float = 0.0
+
+
+class Deadline(Exception):
+    """The time is over. The container has been killed."""
+
+
+class Ended(Exception):
+    """The container ended without an answer. It is gone.
+
+    Attributes:
+        code: its exit code; 128 and the number of the signal that ended its program. Negative if the runtime did not
+            report it.
+        signal: that number, or 0 if the process ended by itself.
+        oom_kills: how many of its processes the kernel has OOM-killed; 0 without a cgroup of its own for memory.
+    """
+
+    def __init__(self, code: int, signal: int = 0, oom_kills: int = 0) -> None:
+        self.code = code
+        self.signal = signal
+        self.oom_kills = oom_kills
+        super().__init__(f"exit code {code}")
+
+
+class Cancelled(Exception):
+    """The caller has changed its mind. The container has been killed."""
+
+
+class NoAnswer(Exception):
+    """The sandbox sent no answer to the request; the text says what it sent. The container has been killed."""
+
+
+class TooLarge(Exception):
+    """The answer is larger than allowed; the text says in what. The container has been killed."""
+
+
+def forward(text: str) -> None:
+    """Write output of a function to the standard error of this program, safely for a terminal."""
+    stream = sys.stderr
+    with contextlib.suppress(OSError, ValueError):  # closed, or without a reader
+        if stream is not None:
+            writer(stream, raw=False)(text)
+
+
+def output_callback(
+    on_stdout: Callable[[str], None] | None,
+    on_stderr: Callable[[str], None] | None,
+    otherwise: Callable[[str], None] | None = None,
+) -> OutputCallback:
+    """Return a callback for containers that passes the text of each stream to its own callback.
+
+    Args:
+        on_stdout: for standard output.
+        on_stderr: for standard error.
+        otherwise: for a stream without a callback; by default its text is not passed on.
+    """
+    targets = {"stdout": on_stdout or otherwise, "stderr": on_stderr or otherwise}
+
+    def hand_on(stream: str, text: str) -> None:
+        target = targets[stream]
+        if target is not None:
+            target(text)
+
+    return hand_on
+
+
+class Container:
+    """A container of a bundle, running; use it in a with statement, which ends it."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        on_output: OutputCallback | None = None,
+        cancel: int = -1,
+        snapshot: int = -1,
+        *,
+        keeps_files: bool = True,
+    ) -> None:
+        """Start the container.
+
+        Args:
+            bundle: the bundle that it is created from.
+            on_output: called with "stdout" or "stderr" and the text that has just come through it, up to the limit; a
+                character that comes in two parts is handed on with the second.
+            cancel: a descriptor; once it can be read, the container is killed and Cancelled raised.
+            snapshot: a descriptor of the file that runtime.save_process has written: the container continues from
+                there.
+            keeps_files: whether collect() will be called.
+        """
+        self.outputs = {number: Output(bundle.policy.output_limit) for number in NAMES}
+        self.warm = False
+        self.version: tuple[int, int] | None = None
+        self._answer_limit = bundle.policy.answer_limit
+        self._on_output = on_output
+        # Output before the greeting may be an error of the runtime, which is not the program's output.
+        self._held: list[tuple[int, str]] = []
+        self._cancel = cancel
+        self._incoming = bytearray()
+        self._usage: Usage | None = None
+        self._meter: Meter | None = None
+        self._code = -1
+        self._signal = self._oom_kills = 0
+        self._report = self._status = -1
+        self._peak = 0.0
+        self._began = time.monotonic()
+        self._policy = bundle.policy
+        self.name = f"{reaper.prefix()}{next(_numbers)}"
+        self._proxy = _proxy_for(bundle.policy)
+        self.sender = 0
+        self.interrupted = False  # in the last exchange, because its time was over
+        self._keeps_files = keeps_files
+        self._identifies = True  # until its greeting
+        self._asked = False
+        self._root = bundle.path / "rootfs"
+        self._home: Home | None = None
+        self.directories: Directories | None = None
+        self._start(bundle, snapshot)
+
+    def __enter__(self) -> Container:
+        """Return the container itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End the container, even if it is at work."""
+        self.close()
+
+    def _start(self, bundle: Bundle, snapshot: int) -> None:
+        status = ("--status-file", f"/proc/self/fd/{STATUS}")
+        run = ["run", "--init", "--bundle", str(bundle.path), *status]
+        passed: dict[int, int] = {}
+        if snapshot >= 0:
+            run += ["--snapshot", f"/proc/self/fd/{SNAPSHOT}"]
+            passed[SNAPSHOT] = snapshot
+        if bundle.labelled:
+            run += ["--config", f"/proc/self/fd/{CONFIGURATION}"]
+        arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
+        if bundle.policy.isolation == "process":
+            from pysbx.container import isolation  # noqa: PLC0415 (few sandboxes are such)
+
+            self._home = isolation.Home(bundle, self.name)
+            self._root = self._home.path
+            arguments = runtime.command("confine", "--bundle", str(self._root), *status)
+        # Descriptors that are open here are closed again if a step fails. A server lives on, and would run out of them.
+        with contextlib.ExitStack() as failed, contextlib.ExitStack() as given:
+            if bundle.labelled:
+                passed[CONFIGURATION], passed[CATEGORIES] = labels.individual(bundle.path)
+                for number in (CONFIGURATION, CATEGORIES):
+                    given.callback(os.close, passed[number])
+            ours = self._spawn(arguments, passed, failed)
+            try:
+                self._pidfd = open_process(self._pid)
+            except OSError:
+                # Without its socket the interpreter ends, and has not been given any code.
+                failed.close()
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(self._pid, 0)
+                raise
+            failed.pop_all()
+        ours.setblocking(False)
+        self._socket: unpatched.socket | None = ours
+        for descriptor in self._streams:
+            os.set_blocking(descriptor, False)
+        self._poll = unpatched.make_poll()
+        for descriptor in (ours.fileno(), *self._streams, self._pidfd, *([self._cancel] if self._cancel >= 0 else [])):
+            self._poll.register(descriptor, READABLE)
+
+    def _spawn(self, arguments: list[str], inherited: dict[int, int], failed: contextlib.ExitStack) -> unpatched.socket:
+        """Start the runtime's process and return the socket to it.
+
+        Args:
+            arguments: of the process.
+            inherited: descriptors by the numbers that they have there.
+            failed: gets callbacks that close its streams.
+        """
+        self._streams: dict[int, int] = {}
+        with contextlib.ExitStack() as given:
+            ours, theirs = unpatched.make_pair()
+            failed.callback(ours.close)
+            given.callback(theirs.close)
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, True)
+            ends = {0: theirs.fileno()}
+            for number in NAMES:
+                reading, ends[number] = os.pipe()
+                self._streams[reading] = number
+                failed.callback(os.close, reading)
+                given.callback(os.close, ends[number])
+            # The copies get no close-on-exec flag; everything else the child would inherit has it (PEP 446). A number
+            # below 3 among ours, in a program that closed its own streams, must not be overwritten before it is used.
+            safe = dict(ends)
+            for number, end in ends.items():
+                if end < 3:
+                    safe[number] = os.dup(end)
+                    given.callback(os.close, safe[number])
+            actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in safe.items()]
+            self._status, status = os.pipe()
+            failed.callback(os.close, self._status)
+            given.callback(os.close, status)
+            passed = [(status, STATUS), *((descriptor, number) for number, descriptor in inherited.items())]
+            if not children.are_reported():
+                self._report, reporting = os.pipe()
+                failed.callback(os.close, self._report)
+                given.callback(os.close, reporting)
+                passed.append((reporting, REPORT))
+                arguments = children.reporting(arguments, REPORT)
+            # The last: one of the descriptors above may have such a number. A number of these is moved out of the way.
+            for descriptor, number in passed:
+                safe_one = _above(descriptor, CATEGORIES)
+                given.callback(os.close, safe_one)
+                actions.append((os.POSIX_SPAWN_DUP2, safe_one, number))
+            try:
+                self._pid = os.posix_spawn(
+                    arguments[0],
+                    arguments,
+                    runtime.environment(),
+                    file_actions=actions,
+                    setpgroup=0,
+                    setsigmask=(),
+                    setsigdef=IGNORED,
+                )
+            except OSError as error:
+                raise SandboxStartupError(f"program '{arguments[0]}': {error.strerror}") from error
+        return ours
+
+    def exchange(
+        self, request: Message, timeout: float, *, last: bool, patience: float | None = None, passed: int = -1
+    ) -> Message:
+        """Send a request and return the answer.
+
+        Args:
+            request: what the worker in the sandbox understands.
+            timeout: seconds from now until the container is killed.
+            last: no further request will come, so that the container ends after its answer.
+            patience: if given, the code is only interrupted after that time, which counts from the moment when it has
+                the whole request. If it has not answered so many seconds later, the container is killed.
+            passed: a descriptor that the worker gets a copy of.
+
+        Raises:
+            SandboxStartupError: the container did not come to life; the runtime's words.
+            SandboxOptionError: it did not because of an option.
+            Deadline, Cancelled, Ended, NoAnswer, TooLarge: see there.
+        """
+        if self._proxy:
+            request = {**request, "proxy": self._proxy}
+        if passed >= 0:
+            request = {**request, "passed": True}
+        content = msgpack.packb(request, unicode_errors="surrogatepass")
+        mark = os.urandom(MARK_SIZE)
+        outgoing = memoryview(HEADER.pack(len(content), mark) + content)
+        deadline = time.monotonic() + timeout + (patience or 0)
+        late = math.inf
+        self.interrupted = False
+        while True:
+            begun = self.version is not None
+            message = self._message(mark if begun else GREETING)
+            if message is not None:
+                if begun:
+                    break
+                self._greet(message)
+                continue
+            # Not before the greeting: the code could end before its files are opened.
+            sending = (bool(outgoing) or passed >= 0) and (begun or not self._keeps_files)
+            if sending and self._socket is not None:
+                outgoing = self._send(outgoing, last=last)
+                passed = passed if outgoing else self._pass(passed)
+                sending = bool(outgoing) or passed >= 0
+            if patience is not None and not outgoing:
+                if late == math.inf:
+                    late = time.monotonic() + timeout
+                    deadline = late + patience
+                elif time.monotonic() >= late:
+                    late = time.monotonic() + INTERRUPT_AGAIN_SEC
+                    self.interrupted = True
+                    self.interrupt()
+            self._wait(deadline, late, sending=sending)
+            if self._socket is None:
+                self._end_without_answer(deadline)
+        peak = message.pop("peak_kib", 0)
+        self._peak = peak / 1024 if isinstance(peak, int) else 0.0
+        if last:
+            self._finish(min(deadline, time.monotonic() + GRACE_SEC))
+        else:
+            self._drain()
+        return message
+
+    def has_begun(self) -> bool:
+        """Tell whether the worker has sent its greeting, even if it has not been read yet. Any thread may call this."""
+        channel = self._socket
+        if self.version is not None or self._incoming or channel is None:
+            return True
+        poll = unpatched.make_poll()
+        with contextlib.suppress(OSError, ValueError):  # closed just now
+            poll.register(channel.fileno(), select.POLLIN)
+        return bool(poll.poll(0) or self._incoming or self.version)
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the code that runs. While none runs nothing happens. Any thread may call this."""
+        # An interpreter that is still starting would end.
+        if not self.has_begun():
+            return
+        if self._home is None:
+            runtime.call("kill", self.name, "INT")
+        elif self._usage is None and self._report < 0:  # the process between would end
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGUSR1)
+
+    def _greet(self, message: Message) -> None:
+        self.warm = message.get("warm") is True
+        try:
+            major, minor = message["hello"]
+            self.version = (int(major), int(minor))
+        except (KeyError, TypeError, ValueError, OverflowError):  # the last: of infinity
+            self._refuse("a malformed greeting")
+        if self._keeps_files:
+            # It has no request yet. So the process that sent the greeting waits for one, and its code has not begun.
+            self.directories = Directories(self.sender, self._root, beside=self._home is not None)
+        self._set_identifies(self._asked)
+        self._release()
+
+    def _refuse(self, what: str) -> NoReturn:
+        self.kill()
+        raise NoAnswer(what)
+
+    def _message(self, mark: bytes) -> Message | None:
+        """Take a whole message with a mark off what has come in."""
+        if len(self._incoming) < HEADER.size:
+            return None
+        size, found = HEADER.unpack_from(self._incoming)
+        if found != mark:
+            self._refuse("what is no answer to this request: its code writes to the worker's socket")
+        if size > self._answer_limit:
+            self.kill()
+            raise TooLarge(f"is larger than {current().options['answer']}, {self._answer_limit} bytes")
+        if len(self._incoming) < HEADER.size + size:
+            return None
+        content = bytes(memoryview(self._incoming)[HEADER.size : HEADER.size + size])
+        del self._incoming[: HEADER.size + size]
+        try:
+            message = answer_frame.unpack(content)
+        except answer_frame.TooMany:
+            self.kill()
+            raise TooLarge(f"has more than {answer_frame.MAX_ELEMENTS} elements") from None
+        except Exception:  # hostile bytes can make the library raise any exception
+            message = None
+        if not isinstance(message, dict):
+            self._refuse("a malformed answer")
+        return message
+
+    def _send(self, outgoing: memoryview, *, last: bool) -> memoryview:
+        assert self._socket is not None
+        try:
+            outgoing = outgoing[self._socket.send(outgoing) :]
+            if not outgoing and last:
+                self._socket.shutdown(socket.SHUT_WR)
+        except BlockingIOError:
+            pass
+        except OSError:
+            return memoryview(b"")  # it has ended; the read will show that
+        return outgoing
+
+    def _pass(self, descriptor: int) -> int:
+        """Send a copy of a descriptor, with a byte. Return -1, or the descriptor if that has to be tried again."""
+        assert self._socket is not None
+        if descriptor >= 0:
+            try:
+                self._socket.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, DESCRIPTOR.pack(descriptor))])
+            except BlockingIOError:
+                return descriptor
+            except OSError:
+                pass  # it has ended; the read will show that
+        return -1
+
+    def _wait(self, deadline: float, until: float = math.inf, *, sending: bool = False) -> None:
+        """Wait until something can be read, or written, and read it; not beyond a time."""
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            self.kill()
+            raise Deadline
+        if self._socket is not None:
+            self._poll.modify(self._socket.fileno(), READABLE | (select.POLLOUT if sending else 0))
+        remaining = min(remaining, max(0.0, until - time.monotonic()), LONGEST_WAIT_SEC)
+        for descriptor, events in self._poll.poll(remaining * 1000 + 1):
+            if events & READABLE:
+                self._read(descriptor)
+
+    def _read(self, descriptor: int) -> None:
+        number = self._streams.get(descriptor)
+        if number is not None:
+            self._read_stream(descriptor, number)
+        elif descriptor == self._cancel:
+            self.kill()
+            raise Cancelled
+        elif descriptor == self._pidfd:
+            self._poll.unregister(descriptor)
+        elif self._socket is not None:
+            try:
+                data = self._receive(self._socket)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if data:
+                self._incoming += data
+            else:
+                self._close_socket()
+
+    def identify_sender(self, *, wanted: bool) -> None:
+        """Let the kernel say which process sends each message from now on; its number is in `sender`."""
+        self._asked = wanted
+        if self.version is not None:
+            self._set_identifies(wanted)
+
+    def _set_identifies(self, wanted: bool) -> None:
+        if self._socket is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, wanted)
+        self._identifies = wanted
+        self.sender = 0
+
+    def _receive(self, channel: unpatched.socket) -> bytes:
+        if not self._identifies:
+            return channel.recv(CHUNK * 16)
+        # Room for the sender and no more: the sandbox could pass descriptors as well, which the kernel then discards.
+        data, about, _, _ = channel.recvmsg(CHUNK * 16, socket.CMSG_SPACE(CREDENTIALS.size))
+        for level, kind, content in about:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+                self.sender = CREDENTIALS.unpack(content)[0]
+        return data
+
+    def _read_stream(self, descriptor: int, number: int) -> bool:
+        """Read once from a stream and tell whether there may be more."""
+        try:
+            data = unpatched.read(descriptor, CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._poll.unregister(descriptor)
+            del self._streams[descriptor]
+            os.close(descriptor)
+            return False
+        self._hand_on(number, self.outputs[number].add(data))
+        return True
+
+    def _hand_on(self, number: int, text: str) -> None:
+        self._held.append((number, text))
+        if self.version is not None:
+            self._release()
+
+    def _release(self) -> None:
+        while self._held:
+            number, text = self._held.pop(0)
+            if text and self._on_output is not None:
+                self._on_output(NAMES[number], text)
+
+    def take(self, number: int) -> tuple[str, bool]:
+        """Return the text that came through a stream since the last call, and whether it was cut."""
+        self._hand_on(number, self.outputs[number].rest())
+        self._release()
+        return self.outputs[number].take()
+
+    def take_all(self) -> dict[str, str]:
+        """Return the text of each stream since the last call by name; none if no program has begun."""
+        return {} if self.version is None else {name: self.take(number)[0] for number, name in NAMES.items()}
+
+    def _drain(self) -> None:
+        """Read what was written before the answer; a flood that goes on is cut after what a pipe holds."""
+        for descriptor, number in list(self._streams.items()):
+            for _ in range(32):
+                if not self._read_stream(descriptor, number):
+                    break
+
+    def _close_socket(self) -> None:
+        if self._socket is not None:
+            self._poll.unregister(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+
+    def _end_without_answer(self, deadline: float) -> None:
+        self._finish(deadline)
+        if self.version is None:
+            # Not even the greeting: what is on standard error is the runtime's or the interpreter's complaint.
+            said = self.outputs[2].take()[0].strip() or f"the container ended with code {self._code} and said nothing"
+            limits.forget()
+            from pysbx.container.refusal_remedies import remedy_for  # noqa: PLC0415 (for an error only)
+            from pysbx.container.start_refusals import refusal_of  # noqa: PLC0415 (for an error only)
+
+            said = said.removeprefix("pysbx-runtime: ")
+            refusal = refusal_of(said, self._policy, oom_kills=self._oom_kills)
+            if refusal is not None:
+                raise refusal
+            remedy = remedy_for(said)
+            raise SandboxStartupError(said + (remedy and f": {remedy}"))
+        raise Ended(self._code, self._signal, self._oom_kills)
+
+    def _finish(self, deadline: float) -> None:
+        """Wait for the end of the runtime's process, and take what is left in the streams."""
+        while self._usage is None:
+            if self._has_ended(0.0):
+                self._reap()
+                break
+            self._wait(deadline)
+        self._drain()
+        self._close()
+
+    def _has_ended(self, timeout: float) -> bool:
+        """Wait for the end of the runtime's process; not by select(2), which knows descriptors below 1024 only."""
+        poll = unpatched.make_poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(timeout * 1000))
+
+    def _reap(self) -> None:
+        end = None
+        try:
+            _, status, used = os.wait4(self._pid, 0)
+            end = children.End(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)
+        except ChildProcessError:  # another part of this program waits for all children, or ignores SIGCHLD
+            pass
+        if self._report >= 0:
+            end = children.read_report(self._report)
+        self._code, cpu_sec = end or children.End(-1, 0.0)
+        self._read_status(known=end is not None)
+        self._usage = Usage(time.monotonic() - self._began, cpu_sec, self._peak)
+
+    def _read_status(self, *, known: bool) -> None:
+        """Read how the program has ended. The runtime writes that with one call, and has ended.
+
+        Args:
+            known: whether the exit code of the runtime is.
+        """
+        os.set_blocking(self._status, False)
+        try:
+            line = STATUS_LINE.fullmatch(unpatched.read(self._status, 64))
+        except BlockingIOError:  # it was killed, and a process that it has left holds the pipe
+            return
+        if line is not None:
+            self._signal = int(line[2]) if line[1] == b"killed" else 0
+            self._oom_kills = int(line[3] or 0)
+            if not known:
+                self._code = 128 + self._signal if self._signal else int(line[2])
+
+    def _close(self) -> None:
+        self._close_socket()
+        for descriptor in (*self._streams, self._pidfd, self._report, self._status):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._streams = {}
+        self._pidfd = self._report = self._status = -1
+
+    def _end(self) -> None:
+        """Let every process of the container be killed."""
+        if self._home is None:
+            runtime.kill(self.name)
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the container, if it has not ended, and remove it."""
+        if self._usage is None:
+            deadline = time.monotonic() + GRACE_SEC
+            self._end()
+            # A runtime that is still creating the container finds it gone, and ends by itself. A runtime that had not
+            # begun yet creates it after all: then the container has to be killed again.
+            while not self._has_ended(KILL_AGAIN_SEC) and time.monotonic() < deadline:
+                self._end()
+            if not self._has_ended(0.0):
+                os.killpg(self._pid, signal.SIGKILL)
+                self._end()
+            self._reap()
+            try:
+                self._drain()
+            finally:  # the callback for output may raise, and may be the reason for this call
+                self._close()
+        elif self._pidfd >= 0:
+            self._close()
+
+    def close(self) -> None:
+        """End the container, and give up its files."""
+        try:
+            self.kill()
+        finally:
+            if self.directories is not None:
+                self.directories.close()
+            if self._home is not None:
+                self._home.remove()
+
+    def note(self, patterns: Iterable[str], only: Iterable[str] | None = None) -> None:
+        """Take files that exist for collected: see artifacts.Directories."""
+        if self.directories is not None:
+            self.directories.note(patterns, only)
+
+    def collect(self, patterns: Iterable[str]) -> Collected:
+        """Return the files of /output and /work that are new since the last call: see artifacts.Directories."""
+        if self.directories is None:
+            return Collected({}, ())
+        return self.directories.collect(patterns, self._answer_limit // 2)
+
+    @property
+    def usage(self) -> Usage:
+        """The resources that the container has used until now."""
+        # In this order: a process that has not been waited for keeps its number.
+        found = Usage(time.monotonic() - self._began, 0.0 if self._usage else self._read_cpu(), self._peak)
+        return self._usage or found
+
+    @property
+    def recent_cpu_sec(self) -> float:
+        """The CPU time in seconds that the container has used until now, or until spent.RECENT_SEC ago."""
+        found = 0.0 if self._usage else self._read_cpu(fresh=False)
+        return self._usage.cpu_sec if self._usage else found
+
+    def _read_cpu(self, *, fresh: bool = True) -> float:
+        if self._meter is None:
+            from pysbx.container.cpu_time import Meter  # noqa: PLC0415 (for sessions only)
+
+            self._meter = Meter(self._pid)
+        return self._meter.read(settled=self.version is not None, fresh=fresh)

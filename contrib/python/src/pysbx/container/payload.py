@@ -1,0 +1,131 @@
+"""The files of the package itself in a sandbox: the program that carries out calls, cloudpickle and msgpack.
+
+They are copied once to a directory whose name is a hash of their content. So the sandbox's user can read them,
+independent of how the package was installed, and they are one mount.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from pysbx.base import probe_cache
+from pysbx.base.directories import private_directory, run_directory
+from pysbx.errors import SandboxStartupError
+
+TARGET = "/.pysbx"
+MODULE = "pysbx_inside"
+# Modules that a prewarmed interpreter imports before those of the caller.
+PRELOAD = (f"{MODULE}.worker", "asyncio")
+# The argument of -c, because Python would open a file and search it for a zip archive at every start. A module that is
+# imported before it begins comes from the prewarmed interpreter.
+PROGRAM = f"from {MODULE}.worker import main; main()"
+# Characters that separate the names of a list of modules and directories to preload.
+SEPARATORS = " ,"
+LIBRARIES = ("cloudpickle", "msgpack")
+SETTLED_SEC = 2.0
+PROXIES = "/run/pysbx-proxies"
+
+
+def command(*, isolated: bool, path: Iterable[str]) -> list[str]:
+    """Return the arguments of an interpreter that carries out requests.
+
+    Args:
+        isolated: as `python3 -I`. It ignores PYTHONPATH, so the program adds the directories itself.
+        path: the directories where it looks for modules first.
+    """
+    if not isolated:
+        return ["-s", "-c", PROGRAM]
+    return ["-I", "-c", f"import sys; sys.path[:0] = {list(path)!r}; {PROGRAM}"]
+
+
+def preloaded(modules: Iterable[str], *, isolated: bool, path: Iterable[str]) -> str:
+    """Return the annotation that names what a prewarmed interpreter imports: see command()."""
+    shown = [name for name in path if isolated and not any(mark in name for mark in SEPARATORS)]
+    return ",".join([*shown, *PRELOAD, *modules])
+
+
+def _source(library: str) -> Path:
+    found = importlib.util.find_spec(library)
+    if found is None or not found.origin:
+        raise SandboxStartupError(f"library '{library}', which the package needs, is not installed")
+    return Path(found.origin).parent
+
+
+def _sources() -> dict[str, Path]:
+    return {MODULE: Path(__file__).parents[1] / "inside", **{name: _source(name) for name in LIBRARIES}}
+
+
+def _files() -> list[tuple[str, str]]:
+    """Return the name in the sandbox and the path of each file, sorted."""
+    found = []
+    for library, source in _sources().items():
+        for top, directories, names in os.walk(source):
+            directories[:] = [name for name in directories if name != "__pycache__"]
+            paths = (os.path.join(top, name) for name in names)
+            found += [(f"{library}/{os.path.relpath(path, source)}", path) for path in paths if os.path.isfile(path)]
+    return sorted(found)
+
+
+def _content(files: list[tuple[str, str]]) -> str:
+    """Return a name for the content of files: a hash, which an earlier program may have computed."""
+    identities = [[name, path, *probe_cache.identity(path)] for name, path in files]
+    kept = probe_cache.load("payload", identities)
+    if isinstance(kept, str):
+        return kept
+    content = hashlib.sha256()
+    for name, path in files:
+        content.update(f"{name}\0".encode() + Path(path).read_bytes())
+    found = content.hexdigest()[:24]
+    # The kernel's clock for files moves in steps: a file that was written just now may be written to again unnoticed.
+    if max(os.stat(path).st_ctime for _, path in files) < time.time() - SETTLED_SEC:
+        probe_cache.save("payload", identities, found)
+    return found
+
+
+def _open_to_read(directory: Path) -> None:
+    for top, _, files in os.walk(directory):
+        os.chmod(top, 0o755)
+        for name in files:
+            os.chmod(os.path.join(top, name), 0o644)
+
+
+@cache
+def directory() -> Path:
+    """Return the directory that is mounted at TARGET; create it if it does not exist for this version yet."""
+    path = private_directory(run_directory() / "payload") / _content(_files())
+    if not path.is_dir():
+        _make(path)
+    return path
+
+
+def _make(path: Path) -> None:
+    """Copy and compile the files of the directory; another program may be doing the same."""
+    import compileall  # noqa: PLC0415 (most programs find it made)
+    import py_compile  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
+    made = Path(tempfile.mkdtemp(dir=path.parent, prefix=".new-"))
+    try:
+        for name, source in _files():
+            target = made / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # Only the content. The label that SELinux gave to the source may be forbidden here.
+            shutil.copyfile(source, target)
+        # Hashes, not times, say whether compiled files are valid: they are never written again in there.
+        compileall.compile_dir(
+            made, quiet=2, stripdir=str(made), prependdir=TARGET,
+            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+        )  # fmt: skip
+        _open_to_read(made)
+        made.rename(path)
+    except OSError:
+        shutil.rmtree(made, ignore_errors=True)
+        if not path.is_dir():
+            raise

@@ -1,0 +1,1 @@
+"""This machine: its features, installations, and what the package keeps on disk."""

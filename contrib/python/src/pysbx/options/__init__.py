@@ -1,0 +1,1 @@
+"""The options of a sandbox: how they are declared, checked, configured and kept."""

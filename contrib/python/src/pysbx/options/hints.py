@@ -1,0 +1,262 @@
+"""Turn an error of the caller's code into a sentence about the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pysbx.base.module_origin import is_own_name
+from pysbx.base.option_names import current
+from pysbx.options.policy import Policy
+
+# Modules that are installed under another name.
+PACKAGES = {
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "yaml": "pyyaml",
+    "bs4": "beautifulsoup4",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "Crypto": "pycryptodome",
+    "OpenSSL": "pyopenssl",
+    "serial": "pyserial",
+    "usb": "pyusb",
+    "jwt": "pyjwt",
+    "git": "gitpython",
+    "attr": "attrs",
+    "docx": "python-docx",
+    "pptx": "python-pptx",
+    "fitz": "pymupdf",
+    "psycopg2": "psycopg2-binary",
+    "MySQLdb": "mysqlclient",
+    "zmq": "pyzmq",
+    "magic": "python-magic",
+    "google.protobuf": "protobuf",
+    "pkg_resources": "setuptools",
+}
+AWAIT = "await needs an `async def`: asyncio.run() calls that"
+NO_NETWORK = "the sandbox has no network: {network}"
+NOT_ALLOWED = "the host is not among {hosts}"
+# The proxy's words, see proxy.py.
+REFUSED = ("URLError", "HTTPError", "ProxyError", "HTTPStatusError")
+PRIVATE = r".*403[: ].*no address outside of private networks"
+ELSEWHERE = r".*403[: ].*no address that a sandbox may reach"
+# Modules that a misspelt name more likely means than a package of that name, which may be hostile.
+KNOWN_MODULES = frozenset(
+    (*sys.stdlib_module_names, *PACKAGES, "numpy", "pandas", "matplotlib", "scipy", "requests", "pyarrow", "seaborn")
+)
+# A full comparison of two names takes time cubic in their length. Only names with many letters in common get one.
+MAX_NAME = 60
+MAX_NAMES = 2000
+COMPARED = 20
+COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+LAST_LINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.DOTALL)
+PLACE = re.compile(r'(?:File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:Cell In\[\d+\], )line (?P<cell>\d+))')
+ARROW = re.compile(r"^-+> (\d+) ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class ErrorReport:
+    """The facts that a traceback contains.
+
+    Attributes:
+        type: name of the exception's class.
+        message: its text.
+        line: line of the innermost place named, or None.
+        hint: what to try, or None.
+    """
+
+    type: str
+    message: str
+    line: int | None
+    hint: str | None
+
+
+def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the question whether the nearest of the names was meant, or "" if none is near.
+
+    A name of more than MAX_NAME characters is not a typing error. Of the others, the first MAX_NAMES count.
+    """
+    if len(name) > MAX_NAME:
+        return ""
+    others = (other for other in names if other != name and len(other) <= MAX_NAME)
+    likely = _most_alike(name, itertools.islice(others, MAX_NAMES))
+    found = difflib.get_close_matches(name, likely, n=1, cutoff=cutoff)
+    return f"did you mean '{found[0]}'?" if found else ""
+
+
+def _most_alike(name: str, names: Iterable[str]) -> list[str]:
+    """Return the names that have most letters in common with one, in any order."""
+    matcher = difflib.SequenceMatcher(b=name)
+
+    def alike(other: str) -> float:
+        matcher.set_seq1(other)
+        return matcher.quick_ratio()
+
+    return heapq.nlargest(COMPARED, names, key=alike)
+
+
+def _missing_name(match: re.Match[str], names: Iterable[str]) -> str:
+    return closest(match["name"], names) or f"'{match['name']}' is used before anything is assigned to it or imported"
+
+
+def _unassigned(match: re.Match[str], names: Iterable[str]) -> str:
+    return closest(match["name"], names, cutoff=0.75) or "assign it on every path, or declare it global"
+
+
+def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
+    if match["object"] == "NoneType":
+        return "the value is None: a call before has returned nothing"
+    return closest(match["name"], names)
+
+
+def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
+    module = match["name"]
+    top = module.partition(".")[0]
+    if top == "pysbx":
+        return "code in a sandbox has no sandboxes of its own: pass it plain values"
+    words = current()
+    if "own" in words.options:  # the files of a server are none of its callers'
+        path = words.own_file(top) if top.isidentifier() else ""
+        if path or is_own_name(top):  # a package of that name would be another one, and possibly hostile
+            return f"module '{module}' is one of your own: {words.own(path)}"
+    if top.startswith("_"):  # a part of another module
+        return f"module '{module}' is not in the sandbox"
+    if top not in KNOWN_MODULES and (meant := closest(top, KNOWN_MODULES, cutoff=0.8)):
+        return f"module '{module}' is not in the sandbox: {meant}"
+    package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
+    return f"module '{module}' is not in the sandbox: {words.package(package)}"
+
+
+Advice = Callable[[re.Match[str], Iterable[str]], str]
+
+
+def _say(sentence: str) -> Advice:
+    """Return advice that is always the same, but for the names that options have: see words.OPTIONS."""
+    return lambda match, names: sentence.format_map(current().options)
+
+
+# The type, a pattern of the message, and the hint. The first that fits counts.
+RULES: tuple[tuple[str, str, Advice], ...] = (
+    ("NameError", r"name '__file__' is", _say("the program is in no file: files of a sandbox are in /work")),
+    ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
+    ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _unassigned),
+    ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
+    ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
+    ("ImportError", r"cannot import name '(?P<name>[^']+)'", _say("this version of the package has no such name")),
+    ("KeyError", r"", _say("test with `in`, or use .get(key)")),
+    ("IndexError", r"", _say("the sequence is shorter than expected: check len() first")),
+    ("FileNotFoundError", r"", _say("a sandbox has files of its own: {files}")),
+    ("OSError", r".*\[Errno 30\]", _say("only /work, /output and /tmp can be written to")),
+    ("OSError", r".*\[Errno 97\]", _say(NO_NETWORK)),
+    ("URLError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
+    ("gaierror", r"", _say(NO_NETWORK)),
+    ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", _say(NO_NETWORK)),
+    ("ConnectError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
+    *((kind, PRIVATE, _say("the host is in a private network: {private}")) for kind in REFUSED),
+    *((kind, ELSEWHERE, _say("the name leads to this machine, or to none: use another name")) for kind in REFUSED),
+    *((kind, r".*403[: ].*is not among the hosts of this sandbox", _say(NOT_ALLOWED)) for kind in REFUSED),
+    ("PermissionError", r".*\[Errno 1\]", _say("the sandbox forbids this system call")),
+    ("OSError", r".*\[Errno 27\]", _say("the file is too large: write less, or {file_size}")),
+    ("OSError", r".*\[Errno 28\]", _say("the file system is full: write less, or {room}")),
+    ("BlockingIOError", r".*\[Errno 11\]", _say("too many processes or threads: start fewer, or {processes}")),
+    ("RuntimeError", r"can't start new thread", _say("too many processes or threads: start fewer, or {processes}")),
+    ("_ArrayMemoryError", r"", _say("hold less at a time, or {memory}")),  # numpy's
+    ("MemoryError", r"", _say("hold less at a time, or {memory}")),
+    ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", _say("compiled code failed: an extension module, or ctypes")),
+    ("Timeout", r"", _say("do less, or {time}")),
+    ("EOFError", r"EOF when reading a line", _say("standard input has no further line: {stdin}")),
+    ("RecursionError", r"", _say("a function calls itself without an end, or too deeply")),
+    ("ZeroDivisionError", r"", _say("the divisor is zero: test it first")),
+    ("IndentationError", r"", _say("indent with four spaces throughout")),
+    ("SyntaxError", r"'await' outside function", _say(f"{AWAIT}; at the top level {{notebook}}")),
+    ("SyntaxError", r"'await' outside", _say(AWAIT)),
+    ("SyntaxError", r".*never closed", _say("a bracket is opened and not closed")),
+    ("TypeError", r".*unsupported operand type", _say("convert one of the two first: int(), float() or str()")),
+    ("TypeError", r".*'NoneType' object is not", _say("the value is None: a call before has returned nothing")),
+    ("JSONDecodeError", r"", _say("the text is not JSON: print its beginning")),
+    ("UnicodeDecodeError", r"", _say("the bytes are in another encoding: open(…, encoding=…)")),
+)
+
+
+def hint(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
+    """Return the remedy for an error, or None if there is no useful one.
+
+    Args:
+        kind: name of the exception's class.
+        message: its text.
+        names: names that were in scope, or attributes of the object.
+    """
+    known = [name for name in names if isinstance(name, str)]
+    short = kind.rpartition(".")[2]
+    for rule, pattern, advice in RULES:
+        match = re.match(pattern, message, re.DOTALL) if rule == short else None
+        if match is not None:
+            return advice(match, known) or None
+    return None
+
+
+def is_followed(found: str, dependencies: Iterable[str], policy: Policy) -> bool:
+    """Tell whether a program does already what a hint tells it to do.
+
+    Args:
+        found: the hint.
+        dependencies: the requirements of the program, in normal form.
+        policy: its sandbox.
+    """
+    from pysbx.options.requirements import name_of  # noqa: PLC0415 (few hints need it)
+
+    words = current()
+    advice = [words.package(name_of(one)) for one in dependencies]
+    if isinstance(policy.network, tuple):
+        advice.append(words.options["network"])
+    return found.lower().endswith(tuple(map(str.lower, advice)))
+
+
+def _shown_by(document: str) -> str:
+    """Return the traceback of the last error in the JSON of a notebook or of an output, or the text as it is.
+
+    See https://nbformat.readthedocs.io/en/latest/format_description.html#error.
+    """
+    if not document.lstrip().startswith("{"):
+        return document
+    import json  # noqa: PLC0415 (few texts are such)
+
+    try:
+        found = json.loads(document)
+    except (ValueError, RecursionError):
+        return document
+    cells = found.get("cells")
+    inner = [cell.get("outputs") for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else [[found]]
+    outputs = [one for outputs in inner if isinstance(outputs, list) for one in outputs if isinstance(one, dict)]
+    errors = [one for one in outputs if one.get("output_type") == "error" and isinstance(one.get("traceback"), list)]
+    return "\n".join(map(str, errors[-1]["traceback"])) if errors else document
+
+
+def explain(output: str, names: Iterable[str] = ()) -> ErrorReport | None:
+    """Return the facts of the last traceback in an output, from a terminal or a notebook, with colours or without.
+
+    Args:
+        output: what Python or a notebook has printed, or the JSON of an executed notebook.
+        names: names to look for a closest one among.
+    """
+    lines = COLOUR.sub("", _shown_by(output)).rstrip().splitlines()
+    text = "\n".join(lines)
+    for index in range(len(lines) - 1, -1, -1):
+        match = LAST_LINE.match(lines[index])
+        if match is None or not re.search(r"(Error|Exception|Warning|Interrupt|Exit|StopIteration)$", match["type"]):
+            continue
+        message = "\n".join([match["message"] or "", *lines[index + 1 :]]).strip()
+        before = "\n".join(lines[:index])
+        places = [int(found["line"] or found["cell"]) for found in PLACE.finditer(before)]
+        arrows = [int(number) for number in ARROW.findall(text)]
+        line = (arrows or places or [None])[-1]  # type: ignore[list-item]
+        return ErrorReport(match["type"], message, line, hint(match["type"], message, names))
+    return None

@@ -1,0 +1,1 @@
+"""Packages and images for sandboxes, made before a start."""

@@ -1,0 +1,1 @@
+"""Connections of a server: how many, how fast, from which callers, and for which requests."""

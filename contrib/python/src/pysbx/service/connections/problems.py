@@ -1,0 +1,178 @@
+"""The errors that a caller gets: the failure, its reason and the remedy.
+
+Over HTTP a problem is an application/problem+json (RFC 9457); a model gets its text.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from pysbx.errors import (
+    DependencyInstallError,
+    PlatformNotSupportedError,
+    SandboxError,
+    SandboxOptionError,
+    SandboxStartupError,
+    SerializationError,
+    with_extra,
+)
+from pysbx.options.keywords import OPTIONS
+
+# Characters from the end of pip's output, where its reason is.
+MAX_OUTPUT = 2000
+# A detail may quote the request: so many characters of its beginning and of its end are kept.
+MAX_DETAIL = 1000
+
+
+def clean(text: str) -> str:
+    """Return a string of the sandbox as valid Unicode: halves of surrogate pairs are joined, or replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def shortened(text: str) -> str:
+    """Return a string without its middle, if it is long."""
+    return text if len(text) <= 2 * MAX_DETAIL else f"{text[:MAX_DETAIL]} … {text[-MAX_DETAIL:]}"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of problem: its name, on which callers may rely, its status of HTTP, its title and its remedy."""
+
+    name: str
+    status: int
+    title: str
+    remedy: str
+
+
+BUSY = Kind("busy", 429, "all places are taken", "try again after the seconds that Retry-After names")
+STOPPING = Kind("stopping", 503, "the server is stopping", "try again when it has been started again")
+SESSIONS = Kind("too-many-sessions", 429, "no further session is allowed", "end one, or try again later")
+ALLOWANCE = Kind("allowance", 429, "the caller has used its allowance", "try again after the seconds of Retry-After")
+CONNECTIONS = Kind("too-many-connections", 429, "no further connection is allowed", "close one, or try again later")
+EXHAUSTED = Kind("exhausted", 503, "the server's machine lacks a resource", "try again later")
+TOKEN = Kind("token", 401, "the token is missing or wrong", "send the header 'Authorization: Bearer TOKEN'")
+LARGE = Kind("too-large", 413, "the request is too large", "put large files into a session, one at a time")
+MANY = Kind("too-many", 413, "the request has too many parts", "send an archive, and unpack it by code")
+MALFORMED = Kind("malformed", 400, "this is not an HTTP request", "send a request that follows RFC 9112")
+SLOW = Kind("slow", 408, "the request did not arrive in time", "send it again, faster")
+REQUEST = Kind("request", 422, "the request is invalid", "change what the detail names")
+JSON = Kind("json", 400, "the body is not a JSON object", "send one, with the header Content-Type: application/json")
+NO_SESSION = Kind("no-session", 404, "there is no such session", "start one, and use the identifier that comes back")
+ENDED = Kind("session-ended", 410, "the session has ended", "start another; its files and names are gone")
+NO_FILE = Kind("no-file", 404, "there is no such file, or it cannot be read", "list the session's files")
+NO_METRICS = Kind("no-metrics", 404, "there are no metrics", f"on the server's machine, {with_extra('metrics')}")
+REFUSED = Kind("refused", 422, "the sandbox cannot do that", "change what the detail names")
+INSTALL = Kind("packages", 502, "packages cannot be installed", "ask for others, or tell the server's administrator")
+NO_SANDBOX = Kind("no-sandbox", 500, "no sandbox can be made", "run `pysbx doctor` on the server's machine")
+TERMINAL = Kind("terminal", 409, "the session has a terminal already", "close that one, or start another session")
+ORIGIN = Kind(
+    "origin",
+    403,
+    "a page of another server asks",
+    "use a page of this server or a program, or start the server with --allow-origin",
+)
+FAULT = Kind("fault", 500, "the server has a bug", "report it, with the server's log")
+# Problems that the web framework finds: a body that cannot be read, no such place, no such method.
+PLAIN: Mapping[int, Kind] = {
+    400: JSON,
+    404: Kind("no-place", 404, "there is nothing at this place", "GET /openapi.json names the places"),
+    405: Kind("method", 405, "this place does not have this method", "GET /openapi.json names the methods"),
+}
+# Errors of calls when the process or the machine has no descriptors, memory or disk space left: see errno(3).
+SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)
+SHORT_RETRY_SEC = 2
+# The options that callers choose. A wrong value of another one is the administrator's.
+CHOSEN = ("", "profile", "dependencies", *(name for name, declared in OPTIONS.items() if declared.option.offered))
+# The first that fits; derived classes stand before their bases.
+OF_EXCEPTIONS: tuple[tuple[type[Exception], Kind], ...] = (
+    (PlatformNotSupportedError, NO_SANDBOX),
+    (SandboxStartupError, NO_SANDBOX),
+    (DependencyInstallError, INSTALL),
+    (SerializationError, REFUSED),
+    (SandboxError, REFUSED),
+)
+
+
+@dataclass(eq=False)
+class Problem(Exception):
+    """Something cannot be done.
+
+    Attributes:
+        kind: what it is an example of.
+        detail: why, in this case.
+        retry_sec: seconds after which it may be tried again, or 0.
+        more: further members of the JSON object.
+        allow: for 405, the methods that there are: RFC 9110 demands them.
+    """
+
+    kind: Kind
+    detail: str
+    retry_sec: int = 0
+    more: Mapping[str, Any] = field(default_factory=dict)
+    allow: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        """Return the problem as a sentence for a person, or a model."""
+        return f"{self.kind.title}: {clean(shortened(self.detail))} (what to do: {self.kind.remedy})"
+
+    def content(self) -> dict[str, Any]:
+        """Return the members of the JSON object."""
+        return {
+            "type": f"urn:pysbx:problem:{self.kind.name}",
+            "title": self.kind.title,
+            "status": self.kind.status,
+            "detail": clean(shortened(self.detail)),
+            "remedy": self.kind.remedy,
+            **self.more,
+        }
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of HTTP that belong to it."""
+        found = {"Content-Type": "application/problem+json"}
+        if self.retry_sec:
+            found["Retry-After"] = str(self.retry_sec)
+        if self.kind is MALFORMED:  # where it ends, and the next begins, cannot be known
+            found["Connection"] = "close"
+        if self.allow:
+            found["Allow"] = ", ".join(self.allow)
+        if self.kind is TOKEN:
+            found["WWW-Authenticate"] = "Bearer"
+        return found
+
+
+# The problem with which the current request was answered, for log and metrics.
+answered_with: ContextVar[Problem | None] = ContextVar("answered_with", default=None)
+
+
+@contextmanager
+def meant(what: str = "") -> Iterator[None]:
+    """Turn a ValueError into a problem: the request contains a value that is not allowed.
+
+    Args:
+        what: begins the detail, where the text of the error does not name the place.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise Problem(REQUEST, f"{what}{error}") from error
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return the problem for an exception of the package. Any other is a bug, and its text is not disclosed."""
+    if isinstance(error, Problem):
+        return error
+    found = error if isinstance(error, OSError) else error.__cause__
+    if isinstance(found, OSError) and found.errno in SHORT_OF:
+        return Problem(EXHAUSTED, found.strerror or type(found).__name__, retry_sec=SHORT_RETRY_SEC)
+    if isinstance(error, SandboxOptionError) and error.option not in CHOSEN:
+        return Problem(NO_SANDBOX, str(error))
+    for kind_of_error, kind in OF_EXCEPTIONS:
+        if isinstance(error, kind_of_error):
+            more = {"output": clean(error.output[-MAX_OUTPUT:])} if isinstance(error, DependencyInstallError) else {}
+            return Problem(kind, str(error) or kind.title, more=more)
+    return Problem(FAULT, type(error).__name__)

@@ -1,0 +1,584 @@
+"""The HTTP service: its places, what they take, and what they answer. All work is done by jobs and sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
+
+from pysbx.calls.execution import Execution, checked_files, run_code
+from pysbx.calls.session import Sandbox
+from pysbx.errors import SandboxError
+from pysbx.options import hints
+from pysbx.options.options import Options
+from pysbx.options.profiles import Profile
+from pysbx.service.connections.admission import caller, is_known
+from pysbx.service.connections.disconnect import unless_gone
+from pysbx.service.connections.json_bounds import LISTED, MAX_ARGUMENTS, MAX_FILES, check_files
+from pysbx.service.connections.problems import (
+    JSON,
+    NO_FILE,
+    NO_METRICS,
+    PLAIN,
+    REFUSED,
+    REQUEST,
+    Kind,
+    Problem,
+    answered_with,
+    clean,
+    meant,
+    problem_of,
+)
+from pysbx.service.http.fields import with_limits
+from pysbx.service.http.openapi import CONTENT, CONTENT_BODY, EVENTS, METRICS, PROBLEM, Described
+from pysbx.service.http.pages import add_pages
+from pysbx.service.http.report import Report, report_of
+from pysbx.service.http.simple_api import add_plain, blocked_in, rules_of
+from pysbx.service.observe.metrics import Meters
+from pysbx.service.sandboxes.choices import LIMITS, Offer
+from pysbx.service.sandboxes.jobs import Jobs
+from pysbx.service.sandboxes.preparation import Survey
+from pysbx.service.sandboxes.readiness import Probe, Readiness
+from pysbx.service.sandboxes.sessions import OnOutput, Session, Sessions, check_timeout
+from pysbx.service.sandboxes.state import Works
+from pysbx.version import VERSION
+
+T = TypeVar("T")
+
+# Of a route whose answer has no content.
+NO_CONTENT: dict[str, Any] = {"status_code": 204, "response_model": None, "response_class": Response}
+EVENT_STREAM = "text/event-stream"
+# Seconds between signs of life, so that either side notices when the other is gone.
+ALIVE_SEC = 15.0
+BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+MAX_ERRORS = 10
+METHOD = 405
+# Of pydantic: the type of the error about a member that a model does not have, and the parts of its place: body, name.
+UNKNOWN, TOP = "extra_forbidden", 2
+
+
+class _FilePath(Convertor[str]):
+    """The path of a file within a URL: unlike Starlette's {…:path}, with newlines, also as its last character."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("file", _FilePath())
+
+
+class Strict(BaseModel):
+    """An object of a request: it has no other members, and no numbers as strings."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Binary(Strict):
+    """The content of a file that is not text."""
+
+    base64: str = Field(json_schema_extra={"pattern": BASE64, "contentEncoding": "base64"})
+
+
+def few_files(given: object) -> object:
+    """Return the files of a request after a first check. pydantic would describe each wrong file, which takes long."""
+    if isinstance(given, dict):
+        check_files(len(given))
+        for name, content in given.items():
+            if not isinstance(content, str) and not (
+                isinstance(content, dict) and content.keys() == {"base64"} and isinstance(content["base64"], str)
+            ):
+                raise Problem(REQUEST, f"files: '{name}': neither a string nor an object with the string base64")
+    return given
+
+
+@with_limits
+class Wish(Strict):
+    """The sandbox that a caller asks for. The server's own value holds for each member that is missing."""
+
+    profile: str | None = Field(None, description="name of a profile, of GET /v1/profiles")
+    packages: list[str] = Field([], max_length=50, description="names of packages, of GET /v1/profiles")
+
+
+class Program(Strict):
+    """Source text, its arguments and its input."""
+
+    code: str
+    argv: list[str] = Field([], max_length=MAX_ARGUMENTS)
+    stdin: str | Binary = Field("", description="what it reads from standard input")
+
+
+class SessionProgram(Program):
+    """A program for a session, and its own limit of time."""
+
+    timeout_sec: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="seconds until KeyboardInterrupt; the session goes on"
+    )
+
+
+class RunRequest(Wish, Program):
+    """A program, and the sandbox for it."""
+
+    files: Annotated[dict[str, str | Binary], BeforeValidator(few_files)] = Field(
+        {}, description="content by path relative to /work", json_schema_extra={"maxProperties": MAX_FILES}
+    )
+
+
+class Started(BaseModel):
+    """A session that has been started."""
+
+    id: str
+    idle_sec: float = Field(description="it ends when it is not used for so long")
+
+
+class SessionInfo(BaseModel):
+    """A session that there is."""
+
+    id: str
+    age_sec: float
+    unused_sec: float = Field(description="since its last use")
+    running: bool
+    profile: str
+    dependencies: list[str]
+
+
+class SessionList(BaseModel):
+    """The sessions of the caller."""
+
+    sessions: list[SessionInfo]
+
+
+class Listing(BaseModel):
+    """The files of a session."""
+
+    files: dict[str, int] = Field(description="size by path: relative to /work, or absolute")
+
+
+class ProfileInfo(BaseModel):
+    """A profile that may be chosen."""
+
+    name: str
+    description: str
+    limits: dict[str, int | float]
+    allowed_imports: list[str] = Field(description="modules; empty if the profile has no rule for imports")
+    blocked: int = Field(description="number of calls and attributes that it has rules for")
+    stages: dict[str, str] = Field(description="enforce, observe or off, by stage of the analysis")
+
+
+def profile_info(name: str, profile: Profile, limits: dict[str, int | float]) -> ProfileInfo:
+    """Return what callers may know of a profile."""
+    rules = rules_of(profile)
+    return ProfileInfo(
+        name=name,
+        description=profile.description,
+        limits=limits,
+        allowed_imports=sorted(rules.get("imports", {}).get("allowed", ())),
+        blocked=blocked_in(profile),
+        stages={stage: rule["stage"] for stage, rule in rules.items()},
+    )
+
+
+class Choice(BaseModel):
+    """The profiles, packages and limits on offer."""
+
+    python: str
+    modules: list[str] = Field(description="what can be imported besides Python's own, of what is used most")
+    profiles: list[ProfileInfo]
+    packages: list[str]
+    limits: dict[str, int | float] = Field(description="what holds if nothing is named, and the most that can be had")
+
+
+class Health(BaseModel):
+    """That the server is there."""
+
+    status: str = "ok"
+
+
+def info_of(session: Session) -> SessionInfo:
+    """Return what its owner may know of a session."""
+    now, running = time.monotonic(), session.turn.locked()
+    return SessionInfo(
+        id=session.id,
+        age_sec=round(now - session.began, 3),
+        unused_sec=0.0 if running else round(now - session.used, 3),
+        running=running,
+        profile=session.options.profile,
+        dependencies=list(session.options.dependencies),
+    )
+
+
+def options_of(offer: Offer, wish: Wish) -> Options:
+    """Return the sandbox that a request asks for."""
+    return offer.options(wish.profile, wish.packages, wish.model_dump(include=set(LIMITS)))
+
+
+def choice_of(offer: Offer, found: Survey) -> Choice:
+    """Return the profiles, packages and limits on offer."""
+    infos = [profile_info(name, profile, offer.limits(name)) for name, profile in offer.profiles.items()]
+    return Choice(
+        python=found.python,
+        modules=list(found.modules),
+        profiles=infos,
+        packages=sorted(offer.packages),
+        limits=offer.limits(),
+    )
+
+
+def content_of(content: str | Binary) -> bytes:
+    """Return the content of a file as bytes."""
+    return content.encode() if isinstance(content, str) else base64.b64decode(content.base64, validate=True)
+
+
+def input_of(program: Program) -> bytes:
+    """Return the bytes that a program reads from standard input."""
+    with meant("stdin: "):
+        return content_of(program.stdin)
+
+
+def files_of(request: RunRequest) -> dict[str, bytes]:
+    """Return the files of a request."""
+    check_files(len(request.files))
+    found = {}
+    for name, content in request.files.items():
+        with meant(f"file '{name}': "):
+            found[name] = content_of(content)
+    with meant():
+        return checked_files(found)
+
+
+def _event(kind: str, data: dict[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(data)}\n\n"
+
+
+def reported(done: Execution, session_ended: str = "") -> Response:
+    """Return the answer to a request for a run; it takes longer the more files there are."""
+    return Response(report_of(done, session_ended).model_dump_json(), media_type="application/json")
+
+
+async def stream(
+    jobs: Jobs,
+    start: Callable[[OnOutput], Awaitable[Execution]],
+    ended: Callable[[], str] = lambda: "",
+    *,
+    abandon: bool,
+) -> AsyncIterator[str]:
+    """Yield a run as server-sent events: stdout and stderr as they come, then result or problem.
+
+    Args:
+        jobs: the threads.
+        start: begins the run; is given what is to be called with output.
+        ended: returns why the session has ended, or "".
+        abandon: cancel the run when the client goes.
+    """
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[str, str] | None]()
+
+    def on_output(kind: str, text: str) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, (kind, text))
+
+    def over(task: asyncio.Future[Execution]) -> None:
+        if not task.cancelled():
+            task.exception()  # seen, in case the client is gone and the result has no reader
+        queue.put_nowait(None)
+
+    task = asyncio.ensure_future(start(on_output))
+    task.add_done_callback(over)
+    try:
+        while True:
+            try:
+                item = await asyncio.wait_for(queue.get(), ALIVE_SEC)
+            except asyncio.TimeoutError:
+                yield ": still running\n\n"
+                continue
+            if item is None:
+                break
+            yield _event(item[0], {"text": clean(item[1])})
+        try:
+            done, why = task.result(), ended()
+            yield await jobs.aside(lambda: f"event: result\ndata: {report_of(done, why).model_dump_json()}\n\n")
+        except Exception as error:
+            yield _event("problem", problem_of(error).content())
+    finally:
+        if abandon:
+            task.cancel()
+
+
+def _answer(problem: Problem) -> Response:
+    answered_with.set(problem)
+    return Response(json.dumps(problem.content()), problem.kind.status, problem.headers())
+
+
+def _reason(error: dict[str, Any], known: Iterable[str]) -> str:
+    """Return what is wrong with a member; for one that does not exist, the name that is most like it."""
+    name = error["loc"][-1]
+    if error["type"] != UNKNOWN or len(error["loc"]) != TOP or not isinstance(name, str):
+        return str(error["msg"])
+    return f"there is no such member: {hints.closest(name, known) or 'there are'} {', '.join(known)}"
+
+
+def _described(errors: list[dict[str, Any]], known: Iterable[str]) -> str:
+    lines = [
+        f"{'.'.join(map(str, error['loc'][1:])) or 'the body'}: {_reason(error, known)}"
+        for error in errors[:MAX_ERRORS]
+    ]
+    return clean("; ".join(lines))
+
+
+def _members(request: Request) -> list[str]:
+    """Return the names of the members that the body of a request may have."""
+    body = getattr(request.scope.get("route"), "body_field", None)
+    model = body.field_info.annotation if body is not None else None
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def allowed_methods(request: Request) -> tuple[str, ...]:
+    """Return the methods of the place that a request names: several routes may have the same path."""
+    found: set[str] = set()
+    for route in request.app.router.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return tuple(sorted(found | ({"HEAD"} if "GET" in found else set())))
+
+
+def _add_problems(app: FastAPI) -> None:
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        errors = list(error.errors())
+        for one in errors:
+            if one["type"] == "json_invalid":
+                reason = one.get("ctx", {}).get("error", one["msg"])
+                return _answer(Problem(JSON, f"at character {one['loc'][-1]}: {reason}"))
+            if one["loc"] == ("body",):  # there is none, or it is of another type
+                return _answer(Problem(JSON, str(one["msg"])))
+        return _answer(Problem(REQUEST, _described(errors, _members(request))))
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> Response:
+        kind = PLAIN.get(error.status_code, Kind("http", error.status_code, "that is not possible", PLAIN[404].remedy))
+        allow = allowed_methods(request) if error.status_code == METHOD else ()
+        return _answer(Problem(kind, f"{request.method} {clean(request.url.path):.200}: {error.detail}", allow=allow))
+
+    async def known(request: Request, error: Exception) -> Response:
+        return _answer(problem_of(error))
+
+    # The last is for unexpected exceptions: the client gets an answer, and the server logs the exception.
+    for kind in (Problem, SandboxError, OSError, Exception):
+        app.add_exception_handler(kind, known)
+
+
+def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
+    @app.post("/v1/run", response_model=Report, responses=EVENTS)
+    async def run(request: Request, wanted: RunRequest) -> Response:
+        """Run a program in a fresh sandbox; with Accept: text/event-stream, its output is sent as it comes."""
+        options, files, stdin = await jobs.aside(
+            lambda: (options_of(offer, wanted), files_of(wanted), input_of(wanted))
+        )
+
+        def work(cancel: int, on_output: OnOutput | None) -> Execution:
+            given: dict[str, Any] = {"argv": tuple(wanted.argv), "stdin": stdin}
+            if on_output is not None:
+                given |= {
+                    "on_stdout": lambda text: on_output("stdout", text),
+                    "on_stderr": lambda text: on_output("stderr", text),
+                }
+            return run_code(wanted.code, files=files, options=options, cancel=cancel, **given)
+
+        def begin(run_it: Callable[[int], Execution]) -> Awaitable[Execution]:
+            return jobs.run(run_it, options, code=wanted.code)
+
+        if EVENT_STREAM in request.headers.get("accept", ""):
+            return StreamingResponse(
+                stream(jobs, lambda on_output: begin(lambda cancel: work(cancel, on_output)), abandon=True),
+                media_type=EVENT_STREAM,
+            )
+        done = await unless_gone(request, begin(lambda cancel: work(cancel, None)))
+        return Response(status_code=499) if done is None else await jobs.aside(lambda: reported(done))
+
+
+def _add_sessions(app: FastAPI, offer: Offer, jobs: Jobs, sessions: Sessions) -> None:
+    def find(identifier: str) -> Session:
+        return sessions.find(caller.get(), identifier)
+
+    @app.post("/v1/sessions", status_code=201, name="start_session")
+    async def start(response: Response, wanted: Wish) -> Started:
+        """Start a session: names, modules and files of one run are there in the next."""
+        options = await jobs.aside(lambda: options_of(offer, wanted))
+        session = await sessions.start(caller.get(), options)
+        response.headers["Location"] = f"/v1/sessions/{session.id}"
+        return Started(id=session.id, idle_sec=sessions.idle_sec)
+
+    @app.post("/v1/sessions/{identifier}/run", response_model=Report, responses=EVENTS, name="run_in_session")
+    async def run(request: Request, identifier: str, program: SessionProgram) -> Response:
+        """Run source text in a session; it goes on to its end when the client does not wait for it."""
+        session, argv, limit = find(identifier), tuple(program.argv), program.timeout_sec
+        check_timeout(session, limit)
+        stdin = await jobs.aside(lambda: input_of(program))
+        if EVENT_STREAM in request.headers.get("accept", ""):
+            return StreamingResponse(
+                stream(
+                    jobs,
+                    lambda on_output: sessions.run(session, program.code, argv, stdin, on_output, timeout_sec=limit),
+                    lambda: session.sandbox.ended,
+                    abandon=False,
+                ),
+                media_type=EVENT_STREAM,
+            )
+        done = await sessions.run(session, program.code, argv, stdin, timeout_sec=limit)
+        return await jobs.aside(lambda: reported(done, session.sandbox.ended))
+
+    _add_files(app, sessions, find)
+
+    @app.get("/v1/sessions", name="list_sessions")
+    async def listing() -> SessionList:
+        """List the sessions of the caller."""
+        return SessionList(sessions=[info_of(session) for session in sessions.of(caller.get())])
+
+    @app.get("/v1/sessions/{identifier}", name="get_session")
+    async def info(identifier: str) -> SessionInfo:
+        """Say what a session does."""
+        return info_of(find(identifier))
+
+    @app.post("/v1/sessions/{identifier}/fork", status_code=201, name="fork_session")
+    async def fork(response: Response, identifier: str) -> Started:
+        """Start a second session that continues from the state of this one."""
+        session = await sessions.fork(find(identifier))
+        response.headers["Location"] = f"/v1/sessions/{session.id}"
+        return Started(id=session.id, idle_sec=sessions.idle_sec)
+
+    @app.post("/v1/sessions/{identifier}/interrupt", name="interrupt_session", **NO_CONTENT)
+    async def interrupt(identifier: str) -> None:
+        """Raise KeyboardInterrupt in the code that runs in a session; the session goes on."""
+        await sessions.interrupt(find(identifier))
+
+    @app.delete("/v1/sessions/{identifier}", name="end_session", **NO_CONTENT)
+    async def end(identifier: str) -> None:
+        """End a session, even while it runs."""
+        await sessions.end(find(identifier))
+
+
+def _add_files(app: FastAPI, sessions: Sessions, find: Callable[[str], Session]) -> None:
+    async def of_file(session: Session, work: Callable[[Sandbox], T]) -> T:
+        try:
+            return await sessions.use(session, work)
+        except SandboxError as error:
+            if session.sandbox.ended:
+                raise
+            raise Problem(NO_FILE, clean(str(error))) from error
+
+    @app.get("/v1/sessions/{identifier}/files", name="list_files")
+    async def files(identifier: str) -> Listing:
+        """List the files of a session."""
+        found = await sessions.use(find(identifier), lambda sandbox: sandbox.files())
+        if len(found) > LISTED:
+            raise Problem(REFUSED, f"the session has {len(found)} files, and {LISTED} are listed at most: list by code")
+        return Listing(files={clean(name): size for name, size in found.items()})
+
+    @app.put(
+        "/v1/sessions/{identifier}/files/{path:file}",
+        name="put_file",
+        openapi_extra=CONTENT_BODY,
+        **NO_CONTENT,
+    )
+    async def put(identifier: str, path: str, request: Request) -> None:
+        """Write a file, by its path relative to /work; the body is its content."""
+        with meant():
+            files = checked_files({path: await request.body()})
+        await sessions.use(find(identifier), lambda sandbox: sandbox.put(files))
+
+    @app.get("/v1/sessions/{identifier}/files/{path:file}", response_class=Response, name="get_file", responses=CONTENT)
+    async def get(identifier: str, path: str) -> Response:
+        """Read a file, by its path relative to /work, or its absolute one: /v1/sessions/ID/files//output/x."""
+        content = await of_file(find(identifier), lambda sandbox: sandbox.get(path))
+        # A browser must not show it as a page, even if it is one.
+        headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    @app.delete("/v1/sessions/{identifier}/files/{path:file}", name="delete_file", **NO_CONTENT)
+    async def delete(identifier: str, path: str) -> None:
+        """Remove a file of /work or /output."""
+        await of_file(find(identifier), lambda sandbox: sandbox.remove(path))
+
+
+def _add_operation(app: FastAPI, probe: Probe, meters: Meters) -> None:
+    @app.get("/healthz", name="healthz")
+    @app.get("/health")
+    async def health() -> Health:
+        """Say that the server is there; without a token, too."""
+        return Health()
+
+    @app.get("/readyz", name="readyz", responses={503: {"model": Readiness}})
+    async def readyz(response: Response) -> Readiness:
+        """Run a sandbox, and say whether the server can do its work; without a token, reasons are left out."""
+        found = await probe.ask()
+        response.status_code = 200 if found.ready else 503
+        return found if is_known.get() else probe.for_stranger(found)
+
+    @app.get("/metrics", name="metrics", response_class=Response, responses=METRICS)
+    async def metrics() -> Response:
+        """Return numbers for Prometheus."""
+        if not meters:
+            raise Problem(NO_METRICS, "the package prometheus-client is not installed")
+        text, kind = meters.text()
+        return Response(text, media_type=kind)
+
+
+def make_api(works: Works) -> FastAPI:
+    """Return the application; a Gate belongs before it."""
+    from pysbx.service.http.agent_sandbox import add_agent_sandbox  # noqa: PLC0415 (it uses this module)
+    from pysbx.service.http.commands import add_commands  # noqa: PLC0415 (the same)
+    from pysbx.service.http.terminals import add_terminals  # noqa: PLC0415 (beside that)
+
+    offer, jobs, sessions = works.offer, works.jobs, works.sessions
+
+    @contextlib.asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        watch = asyncio.ensure_future(sessions.watch())
+        yield
+        watch.cancel()
+
+    # FastAPI's pages of documentation load programs from elsewhere.
+    app = Described(
+        title="pysbx",
+        version=VERSION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+        responses=PROBLEM,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.most = offer.limits()
+    found = works.preparation.found
+    assert found is not None, "the sandbox is prepared"
+    choice = choice_of(offer, found)
+
+    @app.get("/v1/profiles")
+    async def profiles() -> Choice:
+        """Say what there is to choose from."""
+        return choice
+
+    _add_problems(app)
+    _add_operation(app, works.probe, works.meters)
+    _add_runs(app, offer, jobs)
+    add_plain(app, offer, jobs, execute=not works.agent_sandbox)
+    if works.agent_sandbox:
+        add_agent_sandbox(app, offer, sessions)
+    add_pages(app, agent_sandbox=works.agent_sandbox)
+    _add_sessions(app, offer, jobs, sessions)
+    add_commands(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))
+    add_terminals(app, sessions, lambda identifier: sessions.find(caller.get(), identifier))
+    return app

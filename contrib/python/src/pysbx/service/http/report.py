@@ -1,0 +1,147 @@
+"""How a run went, as JSON: the fields of Execution, in a form that every client can read."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from pysbx.calls.execution import Execution
+from pysbx.container.artifacts import MAX_LEFT_OUT
+from pysbx.errors import Violation
+from pysbx.service.connections.json_bounds import MAX_FILES
+from pysbx.service.connections.problems import clean
+
+
+class Failure(BaseModel):
+    """The exception that ended the code."""
+
+    type: str
+    message: str
+    line: int | None = None
+    traceback: str = ""
+    hint: str | None = Field(None, description="what to try")
+
+
+class Artifact(BaseModel):
+    """A file that the code has left in /output."""
+
+    name: str
+    size: int
+    base64: str
+
+
+class Used(BaseModel):
+    """The resources that the run has used. The sandbox itself reports the memory."""
+
+    wall_sec: float
+    cpu_sec: float
+    peak_memory_mb: float
+
+
+class Finding(BaseModel):
+    """A violation that the static analysis of the profile found."""
+
+    rule: str
+    line: int
+    message: str
+
+
+class Ended(BaseModel):
+    """How a run went, in short. An error or timeout of the code is an outcome, and not an error of the service."""
+
+    stdout: str
+    stderr: str
+    exit_code: int
+    value: str | None = Field(description="repr of a last expression that is not None")
+    error: Failure | None
+    timed_out: bool
+    truncated: bool = Field(description="output was cut, or a file of /output left out")
+    left_out: list[str] = Field([], description="files of /output that are too large together, or cannot be read")
+    isolation: str = Field("container", description="container, or process if the operator has chosen to have none")
+    session_ended: str = Field("", description="why the session cannot go on; empty if it can")
+
+
+class Report(Ended):
+    """How a run went."""
+
+    displays: list[dict[str, str]] = Field(
+        [], description="objects that the code has displayed: text by MIME type; binary data is base64"
+    )
+    artifacts: list[Artifact]
+    usage: Used
+    limits: dict[str, str] = Field(description="what stands behind each limit: cgroup or rlimit")
+    violations: list[Finding]
+    warm: bool
+
+
+# The advice of the package about a module that is missing; callers of a service name packages otherwise.
+ADVICE = re.compile(r'add dependencies=\["(?P<name>[^"]{1,100})"\]')
+INSTEAD = r'add "\g<name>" to packages, if the server offers it'
+
+
+def failure_of(done: Execution) -> Failure | None:
+    """Return the exception of a run."""
+    if done.error is None:
+        return None
+    error = done.error
+    return Failure(
+        type=clean(error.type),
+        message=clean(error.message),
+        line=error.line,
+        traceback=clean(error.traceback),
+        hint=None if error.hint is None else ADVICE.sub(INSTEAD, clean(error.hint)),
+    )
+
+
+def finding_of(violation: Violation) -> Finding:
+    """Return a violation in its other form."""
+    return Finding(rule=clean(violation.rule), line=violation.line, message=clean(violation.message))
+
+
+def ended(done: Execution, session_ended: str) -> dict[str, Any]:
+    """Return the fields of Ended."""
+    return dict(
+        Ended(
+            stdout=clean(done.stdout),
+            stderr=clean(done.stderr),
+            exit_code=done.exit_code,
+            value=None if done.value is None else clean(done.value),
+            error=failure_of(done),
+            timed_out=done.timed_out,
+            truncated=done.truncated,
+            left_out=[clean(name) for name in done.left_out],
+            isolation=done.isolation,
+            session_ended=clean(session_ended),
+        )
+    )
+
+
+def within_bounds(done: Execution) -> Execution:
+    """Return a run with as many files as are handed on."""
+    if len(done.artifacts) <= MAX_FILES:
+        return done
+    names = list(done.artifacts)
+    kept = {name: done.artifacts[name] for name in names[:MAX_FILES]}
+    left_out = (*done.left_out, *names[MAX_FILES:])[:MAX_LEFT_OUT]
+    return replace(done, artifacts=kept, left_out=left_out, truncated=True)
+
+
+def report_of(done: Execution, session_ended: str = "") -> Report:
+    """Return the report on a run."""
+    done = within_bounds(done)
+    return Report(
+        **ended(done, session_ended),
+        artifacts=[
+            Artifact(name=clean(name), size=len(data), base64=base64.b64encode(data).decode())
+            for name, data in done.artifacts.items()
+        ],
+        displays=[{kind: clean(data) for kind, data in bundle.items()} for bundle in done.displays],
+        usage=Used(wall_sec=done.usage.wall_sec, cpu_sec=done.usage.cpu_sec, peak_memory_mb=done.usage.peak_memory_mb),
+        limits=dict(done.limits),
+        violations=[finding_of(violation) for violation in done.violations],
+        warm=done.warm,
+    )

@@ -1,0 +1,1 @@
+"""The tools for a model, by the Model Context Protocol."""

@@ -1,0 +1,160 @@
+"""Tools for a model: shell commands and processes in the background of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+from mcp.server.mcpserver import Context
+from mcp_types import CallToolResult
+from pydantic import BaseModel, Field
+
+from pysbx.calls.processes import MAX_PID, Process, ProcessOutput
+from pysbx.service.connections.admission import caller
+from pysbx.service.connections.problems import clean, meant
+from pysbx.service.mcp.tool_results import RunResult, result_of
+from pysbx.service.mcp.tools import RunTimeout, SessionId, Stdin, told, with_progress
+from pysbx.service.sandboxes.jobs import Jobs
+from pysbx.service.sandboxes.sessions import Sessions
+
+T = TypeVar("T")
+
+Command = Annotated[str, Field(description="for the shell, as in a terminal")]
+Pid = Annotated[int, Field(gt=0, le=MAX_PID, description="as start_process has returned it")]
+Wait = Annotated[float, Field(ge=0, le=20, description="seconds to wait at most until there is output")]
+
+
+class ProcessStarted(BaseModel):
+    """A process that has been started."""
+
+    pid: int
+
+
+class ProcessInfo(BaseModel):
+    """A process in the background."""
+
+    pid: int
+    command: str
+    exit_code: int | None = Field(description="null as long as it runs")
+
+
+class ProcessList(BaseModel):
+    """The processes in the background of a session."""
+
+    processes: list[ProcessInfo]
+
+
+class NewOutput(BaseModel):
+    """The output of a process since it was read last."""
+
+    stdout: str
+    stderr: str
+    left_out: int = Field(description="bytes that were more than is kept")
+    exit_code: int | None = Field(description="null as long as it runs")
+
+
+def new_output_of(output: ProcessOutput) -> NewOutput:
+    """Return output in its other form."""
+    return NewOutput(
+        stdout=clean(output.stdout),
+        stderr=clean(output.stderr),
+        left_out=output.left_out,
+        exit_code=output.exit_code,
+    )
+
+
+class CommandTools:
+    """The tools; each method is one, and its docstring is what the model reads."""
+
+    def __init__(self, jobs: Jobs, sessions: Sessions) -> None:
+        """Take the threads and the sessions that the tools use."""
+        self._jobs, self._sessions = jobs, sessions
+
+    async def _act(self, session_id: str, pid: int, work: Callable[[Process], T]) -> T:
+        session = self._sessions.find(caller.get(), session_id)
+        with meant():
+            return await self._sessions.use(session, lambda sandbox: work(sandbox.process(pid)))
+
+    async def run_command(
+        self,
+        context: Context,
+        session_id: SessionId,
+        command: Command,
+        stdin: Stdin = "",
+        timeout_sec: RunTimeout = None,
+    ) -> Annotated[CallToolResult, RunResult]:
+        """Run a shell command in a session, and wait for its end. For a server or the like use start_process."""
+
+        async def work() -> CallToolResult:
+            session = self._sessions.find(caller.get(), session_id)
+            with meant():
+                given = stdin.encode()
+                done = await self._sessions.shell(session, command, given, timeout_sec=timeout_sec)
+            return await self._jobs.aside(lambda: result_of(session.news(done), session.sandbox.ended))
+
+        return await told(with_progress(context, work()))
+
+    async def start_process(self, session_id: SessionId, command: Command) -> ProcessStarted:
+        """Start a shell command in the background of a session, such as a server."""
+
+        async def work() -> ProcessStarted:
+            session = self._sessions.find(caller.get(), session_id)
+            with meant():
+                process = await self._sessions.use(session, lambda sandbox: sandbox.start(command))
+            return ProcessStarted(pid=process.pid)
+
+        return await told(work())
+
+    async def list_processes(self, session_id: SessionId) -> ProcessList:
+        """List the processes in the background of a session."""
+
+        async def work() -> ProcessList:
+            session = self._sessions.find(caller.get(), session_id)
+            found = await self._sessions.use(session, lambda sandbox: sandbox.processes())
+            return ProcessList(
+                processes=[
+                    ProcessInfo(pid=one.pid, command=clean(one.command), exit_code=one.last_code) for one in found
+                ]
+            )
+
+        return await told(work())
+
+    async def read_process(self, session_id: SessionId, pid: Pid, wait_sec: Wait = 0) -> NewOutput:
+        """Return what a process in the background has written since it was read last."""
+
+        async def work() -> NewOutput:
+            return new_output_of(await self._act(session_id, pid, lambda process: process.read(wait_sec)))
+
+        return await told(work())
+
+    async def write_process(
+        self,
+        session_id: SessionId,
+        pid: Pid,
+        text: Annotated[str, Field(description="what it reads from standard input; lines end with a newline")],
+        *,
+        close: Annotated[bool, Field(description="whether this is the end of its input")] = False,
+    ) -> str:
+        """Write to the standard input of a process in the background."""
+
+        async def work() -> str:
+            with meant("text: "):
+                data = text.encode()
+            await self._act(session_id, pid, lambda process: process.write(data, close=close))
+            return "written"
+
+        return await told(work())
+
+    async def signal_process(
+        self,
+        session_id: SessionId,
+        pid: Pid,
+        signal: Annotated[str, Field(description="such as INT, TERM or KILL")] = "TERM",
+    ) -> str:
+        """Send a signal to a process in the background, and to those that it has started; TERM ends most."""
+
+        async def work() -> str:
+            await self._act(session_id, pid, lambda process: process.signal(signal))
+            return "sent"
+
+        return await told(work())

@@ -1,0 +1,443 @@
+"""Tools for a model, by the Model Context Protocol: run Python, keep sessions, move files.
+
+A call that cannot be carried out is a result with isError, in words from which the model can go on. An exception of
+the code is a result like any other. See
+https://modelcontextprotocol.io/specification, server/tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import functools
+import io
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import islice
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+import anyio
+from mcp.server.lowlevel import NotificationOptions
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import CallToolResult, ContentBlock, Tool, ToolAnnotations
+from pydantic import BaseModel, Field
+
+from pysbx.calls.execution import checked_files, run_code
+from pysbx.options import hints
+from pysbx.options.options import Options
+from pysbx.service.connections.admission import Application, caller
+from pysbx.service.connections.json_bounds import LISTED, MAX_FILES, check_files, check_parts, may_have_too_many
+from pysbx.service.connections.problems import FAULT, clean, meant, problem_of
+from pysbx.service.http.fields import bounds
+from pysbx.service.mcp.tool_changes import Changes
+from pysbx.service.mcp.tool_results import RunResult, file_of, result_of
+from pysbx.service.observe.access_log import note
+from pysbx.service.sandboxes.choices import Offer
+from pysbx.service.sandboxes.jobs import Jobs
+from pysbx.service.sandboxes.preparation import PREPARING, Preparation
+from pysbx.service.sandboxes.sessions import Session, Sessions
+from pysbx.version import VERSION
+
+T = TypeVar("T")
+
+# An escape in JSON: of a character in two halves, of one half alone, or another.
+HALF = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(?P<half>u[dD][89a-fA-F]..)|.)")
+
+# Many clients give up after a time without an answer, and begin it anew when they hear of progress.
+PROGRESS_SEC = 2.0
+# The tools whose description has the facts about sandboxes.
+DESCRIBED = ("run_python", "start_session")
+
+Code = Annotated[str, Field(description="Python source text; the value of a last expression is returned")]
+SessionId = Annotated[str, Field(description="as start_session has returned it")]
+Stdin = Annotated[str, Field(description="what the program reads from standard input, as by input()")]
+Files = Annotated[
+    dict[str, str] | None, Field(description=f"text by file name, put into the working directory; {MAX_FILES} at most")
+]
+Packages = Annotated[list[str] | None, Field(description="names of packages to have besides what is there")]
+Profile = Annotated[str | None, Field(description="a name that list_profiles returns")]
+Timeout = Annotated[float | None, Field(description="seconds, at most the server's limit", **bounds("timeout_sec"))]
+RunTimeout = Annotated[
+    float | None, Field(description="seconds until the code is stopped; the session goes on", **bounds("timeout_sec"))
+]
+Path = Annotated[str, Field(description="relative to the working directory, or absolute: /output/x")]
+
+
+class Started(BaseModel):
+    """A session that has been started."""
+
+    session_id: str
+    idle_sec: float
+
+
+class SessionInfo(BaseModel):
+    """A session that there is."""
+
+    session_id: str
+    age_sec: float
+    running: bool
+
+
+class SessionList(BaseModel):
+    """The sessions of a client."""
+
+    sessions: list[SessionInfo]
+
+
+class FileList(BaseModel):
+    """The files of a session."""
+
+    files: dict[str, int] = Field(description="size by path")
+
+
+class ProfileInfo(BaseModel):
+    """A profile that may be chosen."""
+
+    name: str
+    description: str
+    limits: dict[str, int | float]
+
+
+class Profiles(BaseModel):
+    """The profiles that may be chosen."""
+
+    profiles: list[ProfileInfo]
+
+
+async def told(work: Awaitable[T]) -> T:
+    """Return the result of work; the model gets its errors.
+
+    Raises:
+        ToolError: with the reason, and what to do.
+    """
+    try:
+        return await work
+    except Exception as error:
+        problem = problem_of(error)
+        if problem.kind is FAULT:
+            raise
+        note(problem)
+        raise ToolError(str(problem)) from error
+
+
+async def with_progress(context: Context, work: Awaitable[T]) -> T:
+    """Return the result of work, and report progress meanwhile to a client that has asked for it."""
+    task, began = asyncio.ensure_future(work), time.monotonic()
+    try:
+        while not (await asyncio.wait((task,), timeout=PROGRESS_SEC))[0]:
+            passed = time.monotonic() - began
+            await context.report_progress(passed, message=f"{passed:.0f} seconds")
+        return task.result()
+    finally:
+        task.cancel()
+
+
+def input_of(text: str) -> bytes:
+    """Return what a program reads from standard input."""
+    with meant("stdin: "):
+        return text.encode()
+
+
+class Tools:
+    """The tools; each method is one, and its docstring is what the model reads."""
+
+    def __init__(self, offer: Offer, jobs: Jobs, sessions: Sessions) -> None:
+        """Take the offer, the threads and the sessions that the tools use."""
+        self._offer, self._jobs, self._sessions = offer, jobs, sessions
+
+    async def run_python(
+        self,
+        context: Context,
+        code: Code,
+        *,
+        files: Files = None,
+        stdin: Stdin = "",
+        packages: Packages = None,
+        profile: Profile = None,
+        timeout_sec: Timeout = None,
+    ) -> Annotated[CallToolResult, RunResult]:
+        """Run a Python program in a fresh sandbox that is gone afterwards."""
+
+        def prepare() -> tuple[Options, dict[str, bytes], bytes]:
+            check_files(len(files or {}))
+            with meant():
+                named = checked_files(files or {})
+            return self._offer.options(profile, packages or (), {"timeout_sec": timeout_sec}), named, input_of(stdin)
+
+        async def work() -> CallToolResult:
+            options, named, given = await self._jobs.aside(prepare)
+            done = await self._jobs.run(
+                lambda cancel: run_code(code, files=named, stdin=given, options=options, cancel=cancel),
+                options,
+                code=code,
+            )
+            return await self._jobs.aside(lambda: result_of(done))
+
+        return await told(with_progress(context, work()))
+
+    async def start_session(
+        self,
+        packages: Packages = None,
+        profile: Profile = None,
+    ) -> Started:
+        """Start a session: names, modules and files of one run are there in the next."""
+
+        async def work() -> Session:
+            options = await self._jobs.aside(lambda: self._offer.options(profile, packages or ()))
+            return await self._sessions.start(caller.get(), options)
+
+        session = await told(work())
+        return Started(session_id=session.id, idle_sec=self._sessions.idle_sec)
+
+    async def run_in_session(
+        self,
+        context: Context,
+        session_id: SessionId,
+        code: Code,
+        stdin: Stdin = "",
+        timeout_sec: RunTimeout = None,
+    ) -> Annotated[CallToolResult, RunResult]:
+        """Run Python in a session."""
+
+        async def work() -> CallToolResult:
+            session = await self._find(session_id)
+            given = await self._jobs.aside(lambda: input_of(stdin))
+            done = await self._sessions.run(session, code, stdin=given, timeout_sec=timeout_sec)
+            return await self._jobs.aside(lambda: result_of(session.news(done), session.sandbox.ended))
+
+        return await told(with_progress(context, work()))
+
+    async def put_file(
+        self,
+        session_id: SessionId,
+        path: Annotated[str, Field(description="relative to the working directory")],
+        content: str,
+        encoding: Literal["text", "base64"] = "text",
+    ) -> str:
+        """Write a file into a session."""
+
+        def prepare() -> dict[str, bytes]:
+            with meant("content: "):
+                data = content.encode() if encoding == "text" else base64.b64decode(content, validate=True)
+            with meant():
+                return checked_files({path: data})
+
+        async def work() -> str:
+            named = await self._jobs.aside(prepare)
+            await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.put(named))
+            return f"{path}: {sum(map(len, named.values()))} bytes"
+
+        return await told(work())
+
+    async def get_file(self, session_id: SessionId, path: Path) -> list[ContentBlock]:
+        """Read a file of a session: text as text, images as images, everything else as base64."""
+
+        async def work() -> list[ContentBlock]:
+            session = await self._find(session_id)
+            data = await self._sessions.use(session, lambda sandbox: sandbox.get(path))
+            return [await self._jobs.aside(lambda: file_of(path, data))]
+
+        return await told(work())
+
+    async def list_files(self, session_id: SessionId) -> FileList:
+        """List the files of a session."""
+
+        async def work() -> FileList:
+            found = await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.files())
+            return FileList(files={clean(name): size for name, size in islice(found.items(), LISTED)})
+
+        return await told(work())
+
+    async def list_sessions(self) -> SessionList:
+        """List your sessions."""
+        now = time.monotonic()
+        return SessionList(
+            sessions=[
+                SessionInfo(session_id=one.id, age_sec=round(now - one.began, 1), running=one.turn.locked())
+                for one in self._sessions.of(caller.get())
+            ]
+        )
+
+    async def fork_session(self, session_id: SessionId) -> Started:
+        """Start a second session with a copy of a session's names and files, to try something in it."""
+
+        async def work() -> Session:
+            return await self._sessions.fork(await self._find(session_id))
+
+        return Started(session_id=(await told(work())).id, idle_sec=self._sessions.idle_sec)
+
+    async def interrupt_session(self, session_id: SessionId) -> str:
+        """Stop the code that runs in a session by KeyboardInterrupt; the session goes on."""
+
+        async def work() -> str:
+            await self._sessions.interrupt(await self._find(session_id))
+            return "interrupted"
+
+        return await told(work())
+
+    async def end_session(self, session_id: SessionId) -> str:
+        """End a session, and what is running in it."""
+
+        async def work() -> str:
+            await self._sessions.end(await self._find(session_id))
+            return "ended"
+
+        return await told(work())
+
+    async def list_profiles(self) -> Profiles:
+        """List the profiles: named sets of limits and rules that run_python and start_session can be given."""
+        return Profiles(
+            profiles=[
+                ProfileInfo(name=name, description=profile.description, limits=self._offer.limits(name))
+                for name, profile in self._offer.profiles.items()
+            ]
+        )
+
+    async def _find(self, session_id: str) -> Session:
+        return self._sessions.find(caller.get(), session_id)
+
+
+def describe(offer: Offer, preparation: Preparation) -> str:
+    """Return the facts about the sandboxes that every model needs."""
+    policy, found = offer.base.policy, preparation.found
+    preparing = preparation.states[""] == PREPARING
+    installing = offer.base.dependencies if preparing else ()
+    network = {"none": "No network.", "host": "Network of the host.", "localhost": "No network but its own loopback."}
+    hosts = policy.network if isinstance(policy.network, str) else ""
+    parts = [
+        f"Python {found.python}, with: {', '.join(found.modules) or 'the standard library only'}." if found else "",
+        "" if found else "The first sandbox is being made: its version of Python and modules are not known yet.",
+        f"Being installed, the first run waits: {', '.join(installing)}." if installing else "",
+        f"On request, by packages: {', '.join(sorted(offer.packages))}." if offer.packages else "",
+        network.get(hosts) or f"Network: only {', '.join(policy.network)}.",
+        f"At most {policy.memory_mb} MiB of memory, {policy.timeout_sec:g} seconds a run.",
+        "The working directory is /work. Files written to /output, and matplotlib figures, are returned.",
+        f"Files of /work are returned too: {', '.join(offer.base.collect)}." if offer.base.collect else "",
+        "As in a notebook: await at the top level, !command, %cd and %%bash." if offer.base.notebook else "",
+    ]
+    return " ".join(filter(None, parts))
+
+
+class Server(MCPServer[Any]):
+    """A server that refuses arguments which a tool does not have, so that a model learns of a misspelt limit."""
+
+    jobs: Jobs
+    about: Callable[[], str]
+    changes: Changes
+
+    async def list_tools(self) -> list[Tool]:
+        """Return the tools; two of them with the facts that hold now."""
+        tools = await super().list_tools()
+        for tool in tools:
+            tool.input_schema["additionalProperties"] = False
+            if tool.name in DESCRIBED:
+                tool.description = f"{tool.description} {self.about()}"
+        return tools
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
+        """Call a tool.
+
+        Raises:
+            ToolError: it has no such argument; or what the tool says.
+        """
+        for tool in await self.list_tools():
+            known = tool.input_schema["properties"]
+            for unknown in arguments.keys() - known if tool.name == name else ():
+                advice = hints.closest(unknown, known) or "there are"
+                raise ToolError(f"{unknown:.80}: {name} has no such argument: {advice} {', '.join(known)}")
+        for given in arguments.values():
+            # The package mcp reads a string as JSON where another type is expected.
+            if isinstance(given, str) and may_have_too_many(given) and given.lstrip()[:1] in ("[", "{"):
+                await told(self.jobs.aside(functools.partial(check_parts, given)))
+        return await super().call_tool(name, arguments, context)
+
+    async def run_stdio_async(self) -> None:
+        """Serve by standard input and output."""
+        low = self._lowlevel_server
+        self.changes.tell_without_subscription(low)
+        options = low.create_initialization_options(NotificationOptions(tools_changed=True))
+        async with stdio_server(cast("anyio.AsyncFile[str]", whole_lines())) as (read, write):
+            await low.run(read, write, options)
+
+    def tell_of(self, changes: Changes) -> None:
+        """Let clients hear of changes of the tools."""
+        self.changes = changes
+        changes.serve(self._lowlevel_server)
+
+
+async def whole_lines() -> AsyncIterator[str]:
+    """Yield the lines of standard input, with a replacement for each half of a character.
+
+    JavaScript writes such halves when it cuts a string, and the package mcp does not answer a message that has one.
+    """
+    async for line in anyio.wrap_file(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")):
+        yield HALF.sub(lambda escape: r"\ufffd" if escape["half"] else escape[0], line)
+
+
+def make_tools(
+    offer: Offer, preparation: Preparation, jobs: Jobs, sessions: Sessions, subscriptions: int = 1
+) -> MCPServer[Any]:
+    """Return the server of the tools, for any transport, with at most so many subscriptions."""
+    from pysbx.service.mcp.command_tools import CommandTools  # noqa: PLC0415 (it uses this module)
+
+    @contextlib.asynccontextmanager
+    async def life(_: MCPServer[Any]) -> AsyncIterator[None]:
+        watch = asyncio.ensure_future(sessions.watch())
+        try:
+            yield
+        finally:
+            watch.cancel()
+
+    server = Server(
+        "pysbx",
+        title="Python sandbox",
+        instructions=f"Runs Python in sandboxes. {describe(offer, preparation)}",
+        version=VERSION,
+        lifespan=life,
+        log_level="WARNING",
+        subscriptions=False,  # see tell_of
+    )
+    server.tell_of(Changes(preparation, subscriptions))
+    server.jobs = jobs
+    server.about = lambda: describe(offer, preparation)
+    tools, commands = Tools(offer, jobs, sessions), CommandTools(jobs, sessions)
+    writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    for tool, about_it in (
+        (tools.run_python, writes),
+        (tools.start_session, writes),
+        (tools.run_in_session, writes),
+        (tools.put_file, writes),
+        (tools.get_file, reads),
+        (tools.list_files, reads),
+        (tools.list_sessions, reads),
+        (tools.fork_session, writes),
+        (tools.interrupt_session, writes),
+        (tools.end_session, writes),
+        (tools.list_profiles, reads),
+        (commands.run_command, writes),
+        (commands.start_process, writes),
+        (commands.list_processes, reads),
+        (commands.read_process, writes),
+        (commands.write_process, writes),
+        (commands.signal_process, writes),
+    ):
+        server.add_tool(tool, description=tool.__doc__ or "", annotations=about_it)
+    return server
+
+
+def over_http(server: MCPServer[Any], size: int) -> Application:
+    """Return the application for streamable HTTP, with bodies of at most size bytes; a Gate belongs before it."""
+    return server.streamable_http_app(
+        # State that lasts from one request to the next is in the package's own sessions, and belongs to a token.
+        stateless_http=True,
+        max_request_body_size=size,
+        # Pages in a browser have no token, and do not reach Unix sockets.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )

@@ -1,0 +1,107 @@
+"""Requests as a server's log and metrics see them: an ASGI application around all others."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import Any
+
+from pysbx.service.connections.admission import Application, Message, Receive, Scope, Send, caller
+from pysbx.service.connections.problems import STOPPING, Problem, answered_with, clean, shortened
+from pysbx.service.observe import log
+from pysbx.service.observe.audit import Audit
+from pysbx.service.observe.clock import Clock
+from pysbx.service.observe.metrics import Meters, name_of
+from pysbx.service.observe.traces import answered, request_span
+
+package = logging.getLogger(log.PACKAGE)
+logger, refused = logging.getLogger(log.ACCESS), logging.getLogger(log.REFUSED)
+
+# At a Unix socket a session is known by its identifier alone, so no log has the whole of it.
+SESSION = re.compile(r"(?<=/v1/sessions/)([^/]{6})[^/]+")
+MAX_PATH = 200
+# If a client has gone: the status that nginx logs.
+GONE = 499
+# Of a WebSocket, which begins as a GET: RFC 6455, section 4.1.
+UPGRADE, ACCEPTED = "GET", 101
+ANSWERS = ("http.response.start", "websocket.http.response.start")
+# From this status on, a problem is the server's.
+SERVERS = 500
+
+
+def place_of(scope: Scope) -> str:
+    """Return the route of a request, of which there are few, and not its path."""
+    return getattr(scope.get("route"), "path", None) or ("/mcp" if scope["path"] == "/mcp" else "other")
+
+
+def note(problem: Problem) -> None:
+    """Log a problem: as a warning if the server could not do what it should."""
+    usual = problem.kind.status < SERVERS or problem.kind is STOPPING
+    level = logging.INFO if usual else logging.WARNING
+    fields = {"problem": problem.kind.name, "detail": clean(shortened(problem.detail))}
+    refused.log(level, "%s: %s", problem.kind.title, fields["detail"], extra={"fields": fields})
+
+
+class Watch:
+    """The application around another one."""
+
+    def __init__(self, application: Application, meters: Meters, audit: Audit | None = None) -> None:
+        """Watch an application.
+
+        Args:
+            application: the one that answers.
+            meters: get a number for each request.
+            audit: gets an event for each request.
+        """
+        self._audit = audit or Audit()
+        self._application = application
+        self._meters = meters
+        self._clock = Clock()
+
+    def _look_at_clock(self) -> None:
+        if by := self._clock.jump():
+            self._meters.clock_jumped()
+            package.warning("the clock of this machine was set by %+.0f s: times in the logs have jumped", by)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer, and log that."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._application(scope, receive, send)
+            return
+        self._look_at_clock()
+        with request_span(scope.get("method", UPGRADE), scope["headers"]) as span:
+            await self._answer(scope, receive, send, span)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, span: Any) -> None:
+        began, status, size, path = time.monotonic(), GONE, 0, scope["path"]
+        method = scope.get("method", UPGRADE)
+        caller.set("")
+        answered_with.set(None)
+
+        async def send_watched(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] in ANSWERS:
+                status = message["status"]
+            elif message["type"] == "websocket.accept":
+                status = ACCEPTED
+            size += len(message.get("body", b"") or message.get("bytes") or b"")
+            await send(message)
+
+        try:
+            await self._application(scope, receive, send_watched)
+        finally:
+            seconds = time.monotonic() - began
+            route, who = place_of(scope), caller.get()
+            shown = SESSION.sub(r"\1…", clean(path))[:MAX_PATH]
+            self._meters.answered(method, route, status, seconds)
+            answered(span, method, route, status, name_of(who))
+            self._audit.request(method, shown, status, caller=who, route=route, peer=scope.get("client") or None)
+            if (problem := answered_with.get()) is not None:
+                self._meters.refused(problem.kind.name)
+                note(problem)
+            if logger.isEnabledFor(logging.INFO):
+                name = name_of(who)
+                fields = {"method": method, "path": shown, "status": status, "caller": name, "bytes": size}
+                text = f"{method} {shown} {status} {seconds * 1000:.0f} ms {size} bytes caller {name}"
+                logger.info("%s", text, extra={"fields": {**fields, "seconds": round(seconds, 4)}})

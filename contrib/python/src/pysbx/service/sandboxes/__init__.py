@@ -1,0 +1,1 @@
+"""The sandboxes of a server: jobs, sessions, and what callers may choose and use."""

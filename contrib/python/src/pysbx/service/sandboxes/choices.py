@@ -1,0 +1,131 @@
+"""The choice that a server's administrator gives to callers: limits up to the server's own, profiles, packages.
+
+Everything else about a sandbox, such as network and mounts, is the administrator's alone.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pysbx.base.option_names import normal_name
+from pysbx.options import profiles
+from pysbx.options.keywords import OPTIONS
+from pysbx.options.options import Options, make_options
+from pysbx.options.policy import MIB, Policy
+from pysbx.options.requirements import name_of, normalise
+from pysbx.service.connections.problems import REQUEST, Problem, meant
+
+LIMITS = tuple(name for name, declared in OPTIONS.items() if declared.option.offered)
+# Each set of limits makes a bundle on disk, and perhaps a snapshot. Callers must not be able to make any number.
+MAX_VARIETY = 512
+
+
+def _refused(detail: str) -> Problem:
+    return Problem(REQUEST, detail)
+
+
+def _not_offered(member: str, name: str, offered: Iterable[str]) -> Problem:
+    choice = ", ".join(offered)
+    return _refused(
+        f"{member}: '{name}' is not " + (f"one of: {choice}" if choice else "there: this server offers none")
+    )
+
+
+class Offer:
+    """The limits, profiles and packages that callers may choose."""
+
+    def __init__(
+        self, base: Options, allowed_profiles: Iterable[str], packages: Iterable[str], artifact_mb: int
+    ) -> None:
+        """Prepare an offer.
+
+        Args:
+            base: the sandbox of a caller that asks for nothing. No caller gets more than its limits.
+            allowed_profiles: names of profiles to choose from. There are no others: the first use of a profile with
+                packages installs them, and the limits of the call do not hold for that.
+            packages: requirements that callers may ask for by name.
+            artifact_mb: MiB that the artifacts of a run have at most, and a file of a session.
+
+        Raises:
+            ValueError: there is no such profile, or a requirement is malformed.
+        """
+        # Of an answer, half may be artifacts: see run_request.
+        self.base = replace(base, policy=replace(base.policy, answer_limit=2 * artifact_mb * MIB))
+        self.profiles = {name: profiles.load(name) for name in allowed_profiles}
+        self.packages: dict[str, str] = {}
+        for requirement in map(normalise, packages):
+            if not name_of(requirement):
+                raise ValueError(f"packages: '{requirement}' is a path, and callers ask for packages by name")
+            self.packages[name_of(requirement)] = requirement
+        self._seen: set[Options] = set()
+        self._lock = threading.Lock()
+
+    def options(
+        self,
+        profile: str | None = None,
+        packages: Sequence[str] = (),
+        limits: Mapping[str, Any] | None = None,
+        *,
+        is_fixed: bool = False,
+    ) -> Options:
+        """Return the sandbox that a caller gets.
+
+        Args:
+            profile: one of those that are offered; its limits are cut to the server's.
+            packages: names of those that are offered.
+            limits: of LIMITS, those that the caller has named.
+            is_fixed: whether the profile is the same for all callers, and need not be on offer.
+
+        Raises:
+            Problem: that is not on offer; the text says what is.
+        """
+        chosen: dict[str, Any] = {}
+        if profile is not None:
+            if profile not in self.profiles and not is_fixed:
+                raise _not_offered("profile", profile, self.profiles)
+            chosen["profile"] = profile
+        if packages:
+            chosen["dependencies"] = [*self.base.dependencies, *map(self._requirement, packages)]
+        own = self.base.policy
+        given = {name: value for name, value in (limits or {}).items() if value is not None}
+        for name, value in given.items():
+            if value > getattr(own, name):
+                raise _refused(f"{name}: {value} is more than this server allows, {getattr(own, name)}")
+        with meant():
+            wanted = make_options(self.base, **chosen, **given)
+        return self._counted(replace(wanted, policy=self._cut(wanted.policy)))
+
+    def _requirement(self, name: str) -> str:
+        found = self.packages.get(normal_name(name))
+        if found is None:
+            raise _not_offered("packages", name, self.packages)
+        return found
+
+    def _cut(self, wanted: Policy) -> Policy:
+        """Return the server's own policy, with what a caller's choice may change of it."""
+        own = self.base.policy
+        limits = {name: min(getattr(wanted, name), getattr(own, name)) for name in LIMITS}
+        return replace(own, preload=wanted.preload, landlock=wanted.landlock, seccomp=wanted.seccomp, **limits)
+
+    def _counted(self, options: Options) -> Options:
+        policy = options.policy
+        # These two are not in a bundle, or only as whole seconds.
+        kept = replace(policy, timeout_sec=math.ceil(policy.timeout_sec), output_limit=0)
+        kind = replace(options, policy=kept)
+        with self._lock:
+            if kind not in self._seen and len(self._seen) >= MAX_VARIETY:
+                raise _refused(
+                    f"limits: this server has been asked for {MAX_VARIETY} different sets of them, and makes no more: "
+                    "leave them out, or use round numbers that were used before"
+                )
+            self._seen.add(kind)
+        return options
+
+    def limits(self, profile: str | None = None) -> dict[str, int | float]:
+        """Return the limits of a caller that names none, by name."""
+        policy = self.base.policy if profile is None else self._cut(make_options(self.base, profile=profile).policy)
+        return {name: getattr(policy, name) for name in LIMITS}

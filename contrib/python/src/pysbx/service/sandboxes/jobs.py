@@ -1,0 +1,157 @@
+"""Threads for calls of the package, which block: as many as may run at once; further calls wait in line.
+
+Each call gets a descriptor by which it can be told to end, with its container. See Container for what it does then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+from pysbx.base.threads import Cancel
+from pysbx.calls.execution import Execution
+from pysbx.container.container import Cancelled
+from pysbx.options.options import Options
+from pysbx.service.connections.admission import caller
+from pysbx.service.connections.problems import STOPPING, Problem
+from pysbx.service.observe.audit import Audit
+from pysbx.service.observe.metrics import Meters, name_of
+from pysbx.service.observe.traces import ran, run_span
+from pysbx.service.sandboxes.allowance import Allowance, Ledger
+from pysbx.service.sandboxes.cold_starts import Starts
+
+T = TypeVar("T")
+
+# A container ends some milliseconds after it is told to. Other work of a call, such as pip, cannot be told to end.
+GRACE_SEC = 10.0
+
+
+class Jobs:
+    """The threads, and the calls that they carry out or that wait for one."""
+
+    def __init__(
+        self, at_once: int, meters: Meters | None = None, ledger: Ledger | None = None, audit: Audit | None = None
+    ) -> None:
+        """Create the threads for a number of calls at the same time.
+
+        Args:
+            at_once: that number.
+            meters: get the number of calls, and how the runs among them went.
+            ledger: what callers have used; it may refuse a call.
+            audit: gets the ends of runs.
+        """
+        self._meters = meters or Meters()
+        self._ledger = ledger or Ledger(Allowance())
+        self._audit = audit or Audit()
+        self._starts = Starts(self._meters)
+        self._begun, self._lock = 0, threading.Lock()
+        self._meters.watch("running", lambda: self._begun)
+        self._meters.watch("waiting", lambda: len(self._running) - self._begun)
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="pysbx")
+        # One: with each further thread that computes, the event loop waits longer for its turn.
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="pysbx-aside")
+        self._running: dict[Future[Any], Cancel] = {}
+        self._stopping = False
+
+    async def run(
+        self,
+        work: Callable[[int], T],
+        options: Options | None = None,
+        *,
+        start: bool = True,
+        code: str = "",
+        in_session: bool = False,
+    ) -> T:
+        """Run a call in a thread.
+
+        Args:
+            work: is given the descriptor by which it is told to end: when the task that waits here is cancelled, and
+                when the server stops.
+            options: of the sandbox, if the call is a run of code, which is counted.
+            start: whether it is the first run in its sandbox.
+            code: the source that is run, for the audit log.
+            in_session: whether the session counts its CPU time.
+
+        Raises:
+            Problem: the server is stopping, or the caller has used its allowance.
+            Exception: what the call raises; Cancelled, if something else has told its sandbox to end.
+        """
+        if self._stopping:
+            raise Problem(STOPPING, "nothing new is begun")
+        if options is None:
+            return await self._run(work)
+        self._ledger.take(caller.get())
+        with run_span("sandbox") as span:
+            waited: list[float] = []
+            done = await self._run(work, waited)
+            if isinstance(done, Execution):
+                self._ran(done, options, code, start=start)
+                if not in_session:
+                    self._ledger.spend(caller.get(), done.usage.cpu_sec)
+                ran(span, done, waited[0])
+            return done
+
+    def _ran(self, done: Execution, options: Options, code: str, *, start: bool) -> None:
+        who = caller.get()
+        self._audit.ran(who, code, done)
+        self._meters.ran(name_of(who), done)
+        if start:
+            self._starts.started(name_of(who), done, options)
+
+    async def _run(self, work: Callable[[int], T], waited: list[float] | None = None) -> T:
+        cancel, asked, who = Cancel(), time.monotonic(), name_of(caller.get())
+
+        def begin() -> T:
+            with self._lock:
+                self._begun += 1
+            seconds = time.monotonic() - asked
+            self._meters.waited(who, seconds)
+            if waited is not None:
+                waited.append(seconds)
+            try:
+                return work(cancel.descriptor)
+            finally:
+                with self._lock:
+                    self._begun -= 1
+
+        future = self._pool.submit(begin)
+        self._running[future] = cancel
+        future.add_done_callback(self._done)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if self._stopping:
+                raise Problem(STOPPING, "the call was waiting for its turn") from None
+            cancel.set()
+            raise
+        except Cancelled:
+            if self._stopping:
+                raise Problem(STOPPING, "the sandbox was ended") from None
+            raise
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Run work outside of the event loop, if its time grows with the size of a request or answer.
+
+        Raises:
+            Exception: what the work raises.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._aside, work)
+
+    def _done(self, future: Future[Any]) -> None:
+        self._running.pop(future).close()
+
+    async def close(self) -> bool:
+        """Tell all calls to end, and wait for that; return whether they have."""
+        self._stopping = True
+        running = []
+        for future, cancel in tuple(self._running.items()):
+            if not future.cancel():  # it does not wait for a thread any more
+                cancel.set()
+                running.append(future)
+        self._pool.shutdown(wait=False)
+        await asyncio.to_thread(self._starts.close)
+        return not (await asyncio.to_thread(wait, running, GRACE_SEC)).not_done
