@@ -24,7 +24,8 @@ from report import VERDICTS, Sample, milliseconds, print_table, summarise
 
 from pysbx import Sandbox, run_code, sandbox
 from pysbx.base.runtime import command, environment, state_root
-from pysbx.options.options import Options, make_options, prepare
+from pysbx.calls.prepare import prepare
+from pysbx.options.options import Options, make_options
 
 THREADS, THREAD_CALLS = 10, 20
 LEAST_GAIN = 1.6

@@ -16,9 +16,10 @@ import pytest
 from pysbx import Sandbox, install_progress, run_code
 from pysbx.base import directories
 from pysbx.base.runtime import build_snapshot, call, try_to_create
+from pysbx.calls.prepare import prepare
 from pysbx.command import main
 from pysbx.machine import cleaning
-from pysbx.options.options import make_options, prepare
+from pysbx.options.options import make_options
 from pysbx.packages import dependencies
 from tests.packages import make_deep, make_wheel
 

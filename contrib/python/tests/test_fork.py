@@ -19,9 +19,10 @@ from pysbx import Sandbox, SandboxError
 from pysbx.base.directories import cache_directory
 from pysbx.base.option_names import spoken_as
 from pysbx.base.runtime import build_snapshot
+from pysbx.calls.prepare import prepare
 from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
-from pysbx.options.options import make_options, prepare
+from pysbx.options.options import make_options
 from tests.conftest import containers, descriptors
 from tests.test_session import STUBBORN
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pysbx import DependencyInstallError, Sandbox, SandboxError
-from pysbx.options.options import make_options, site_of
+from pysbx.calls.prepare import site_of
+from pysbx.options.options import make_options
 from tests.packages import make_source, make_wheel
 
 

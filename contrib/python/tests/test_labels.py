@@ -19,10 +19,11 @@ import pytest
 from pysbx import Mount, SandboxStartupError
 from pysbx.base.directories import run_directory
 from pysbx.base.runtime import Choice
+from pysbx.calls.prepare import prepare
 from pysbx.container import labels
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import Container
-from pysbx.options.options import make_options, prepare
+from pysbx.options.options import make_options
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ import pytest
 
 from pysbx import SandboxStartupError, run_code
 from pysbx.base.directories import private_directory, run_directory
+from pysbx.calls.prepare import prepare
 from pysbx.container import payload
-from pysbx.options.options import make_options, prepare
+from pysbx.options.options import make_options
 from tests.packages import make_wheel
 
 

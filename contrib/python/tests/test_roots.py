@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from pysbx import PodmanNotInstalledError, SandboxStartupError, run_code
-from pysbx.container.interpreter import AUTHORITIES, Mount, certificates, host_interpreter, virtualenv_interpreter
+from pysbx.container.interpreter import AUTHORITIES, certificates, host_interpreter, virtualenv_interpreter
+from pysbx.options.mount import Mount
 from pysbx.packages.images import rootfs_of
 
 ABOUT = "import sys, os; print(sys.prefix, sys.version_info[:2], sorted(os.listdir('/')))"

@@ -11,10 +11,11 @@ import pytest
 
 from pysbx import Execution, Mount, Sandbox, run_code, sandbox
 from pysbx.base.runtime import build_snapshot, command
+from pysbx.calls.prepare import prepare
 from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
 from pysbx.options.keywords import SandboxOptions
-from pysbx.options.options import make_options, prepare
+from pysbx.options.options import make_options
 from tests.servers import PROGRAM, server
 
 ABOUT = """

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pysbx.calls.execution import Execution, ExecutionError, run_code
     from pysbx.calls.processes import Process, ProcessOutput
     from pysbx.calls.session import Sandbox
-    from pysbx.container.interpreter import Mount
     from pysbx.errors import (
         DependencyInstallError,
         ForgedAnswerError,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     )
     from pysbx.options.hints import ErrorReport, explain
     from pysbx.options.keywords import SandboxOptions
+    from pysbx.options.mount import Mount
     from pysbx.packages.progress import install_progress
 
 __all__ = [
@@ -88,8 +88,8 @@ _MODULES = {
     ),
     "calls.execution": ("Execution", "ExecutionError", "run_code"),
     "options.hints": ("ErrorReport", "explain"),
-    "container.interpreter": ("Mount",),
     "options.keywords": ("SandboxOptions",),
+    "options.mount": ("Mount",),
     "packages.progress": ("install_progress",),
     "calls.processes": ("Process", "ProcessOutput"),
     "calls.session": ("Sandbox",),

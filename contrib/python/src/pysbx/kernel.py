@@ -23,11 +23,12 @@ from pysbx.base.directories import write_whole
 from pysbx.base.threads import Cancel
 from pysbx.calls.execution import Execution, run_request, unsaid
 from pysbx.calls.forward import Forwarder
+from pysbx.calls.prepare import prepare
 from pysbx.calls.processes import refuse_inspected
 from pysbx.calls.session import Sandbox
 from pysbx.container.container import Cancelled
 from pysbx.errors import SandboxError
-from pysbx.options.options import Options, make_options, prepare
+from pysbx.options.options import Options, make_options
 
 Json = dict[str, Any]
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from pysbx.calls.prepare import prepare
 from pysbx.container.container import Container, Message, OutputCallback
 from pysbx.container.exchange import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
 from pysbx.errors import ForgedAnswerError, PolicyViolationError, SandboxError, SerializationError
-from pysbx.options.options import Options, prepare
+from pysbx.options.options import Options
 
 if TYPE_CHECKING:
     from pysbx.calls.decode import FindClass

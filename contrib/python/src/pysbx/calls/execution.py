@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pysbx.base import log
+from pysbx.calls.prepare import prepare
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import Container, Message, Usage, output_callback
 from pysbx.container.exchange import exchange, hint_for, names_of, text, violations_of
@@ -25,7 +26,7 @@ from pysbx.errors import (
     Violation,
 )
 from pysbx.options.keywords import SandboxOptions, Unpack
-from pysbx.options.options import Options, make_options, prepare
+from pysbx.options.options import Options, make_options
 
 NAME = "<sandbox>"
 WORK = PurePosixPath("/work")
@@ -38,6 +39,10 @@ MAX_BUNDLES = 1000
 MIME_TYPE = r"[\w.+-]{1,64}/[\w.+-]{1,128}"
 # A request is held in memory by both sides.
 MAX_FILES = 256 * 1024 * 1024
+
+# Names of an exception that ends a run, and how the run went.
+ENDINGS = {"Timeout": "timeout", "MemoryError": "memory", "PolicyViolation": "violation", "Crash": "crash"}
+OK, EXCEPTION, EXIT = "ok", "exception", "exit"
 
 Files = Mapping[str, bytes | str]
 
@@ -105,6 +110,25 @@ class Execution:
     exited: bool = False
     left_out: tuple[str, ...] = ()
     displays: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
+
+
+def outcome_of(done: Execution) -> str:
+    """Return in a word how a run went: one of ENDINGS, ok, exception, or exit for a code other than 0."""
+    if done.timed_out:
+        return ENDINGS["Timeout"]
+    if done.error is not None:
+        return ENDINGS.get(done.error.type, EXCEPTION)
+    return EXIT if done.exit_code else OK
+
+
+def _log(done: Execution) -> None:
+    """Log how a run went: at level INFO if a limit, the analysis or a signal has ended it, otherwise DEBUG."""
+    outcome = outcome_of(done)
+    usual = outcome in (OK, EXIT, EXCEPTION)
+    reason = "" if usual or done.error is None else f": {done.error.message}"
+    about = ("warm" if done.warm else "cold", done.usage.wall_sec, done.usage.cpu_sec)
+    text = "run ended: %s, exit code %d, %s, %.3f s, %.3f s of CPU%s"
+    log.write(log.RUN, log.DEBUG if usual else log.INFO, text, outcome, done.exit_code, *about, reason)
 
 
 def unsaid(done: Execution) -> str:
@@ -352,7 +376,7 @@ def execution(
         isolation=bundle.policy.isolation,
         **fields,
     )
-    log.ran(done)
+    _log(done)
     return done
 
 

@@ -34,13 +34,14 @@ from pysbx.calls.execution import (
     run_request,
     unanswered,
 )
+from pysbx.calls.prepare import prepare, site_of
 from pysbx.calls.processes import Command, Process, check_started, command_request, processes_of
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import Container, Message, Usage, forward, output_callback
 from pysbx.container.exchange import MALFORMED, exchange, hint_for, text, timeout_error
 from pysbx.errors import ForgedAnswerError, SandboxError, SandboxOptionError, SandboxStartupError
 from pysbx.options.keywords import OPTIONS, SandboxOptions, Unpack
-from pysbx.options.options import Options, make_options, prepare, site_of
+from pysbx.options.options import Options, make_options
 
 if TYPE_CHECKING:
     from pysbx.calls.forward import Forward

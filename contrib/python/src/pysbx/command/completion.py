@@ -65,7 +65,5 @@ def add_completion(parser: argparse.ArgumentParser) -> None:
 
 def show(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx completion`."""
-    from pysbx.command.main import make_parser  # noqa: PLC0415 (which imports this module)
-
-    print(script(make_parser(), arguments.shell))
+    print(script(arguments.make_parser(), arguments.shell))
     return 0

@@ -10,9 +10,9 @@ from typing import Any
 
 from pysbx.base import children
 from pysbx.base.text import writer
-from pysbx.command import options
-from pysbx.container.interpreter import Mount
+from pysbx.options import command_line
 from pysbx.options.keywords import OPTIONS
+from pysbx.options.mount import Mount
 
 # Options whose value is a path; and those whose value may be one.
 PATHS, MAYBE_PATHS = ("virtualenv", "rootfs", "wheels", "reference", "config_dir"), ("profile", "seccomp")
@@ -25,11 +25,11 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
     make.add_argument("--name", default="pysbx", metavar="NAME", help="name of the kernel: pysbx by default")
     make.add_argument("--display-name", metavar="TEXT", help="the name that Jupyter shows")
     make.add_argument("--prefix", metavar="DIR", help="install below DIR/share/jupyter, not for this user")
-    options.add(make)
+    command_line.add(make)
     make.set_defaults(function=install)
     start = actions.add_parser("run", help="be a kernel: Jupyter calls this")
     start.add_argument("-f", dest="connection", required=True, metavar="FILE", help="the connection file")
-    options.add(start)
+    command_line.add(start)
     start.set_defaults(function=run)
 
 
@@ -56,7 +56,7 @@ def _text(name: str, value: Any) -> str:
 def words_of(arguments: argparse.Namespace) -> list[str]:
     """Return the options of the sandbox as words of a command line."""
     words = []
-    for declared, flag in options.FLAGS:
+    for declared, flag in command_line.FLAGS:
         value = getattr(arguments, declared.name, None)
         if value is None:
             continue
@@ -72,10 +72,10 @@ def install(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx kernel install`: prepare the sandbox, then write the specification."""
     from pysbx import kernel  # noqa: PLC0415 (asyncio)
     from pysbx.base.runtime import build_snapshot  # noqa: PLC0415
-    from pysbx.options.options import prepare  # noqa: PLC0415
+    from pysbx.calls.prepare import prepare  # noqa: PLC0415
 
     kernel.check_name(arguments.name)  # before packages are installed, which takes long
-    made = kernel.kernel_options(**options.given(arguments))
+    made = kernel.kernel_options(**command_line.given(arguments))
     bundle = prepare(made)
     cold = made.policy.warm == "off"
     reason = "" if cold else build_snapshot(str(bundle.path), bundle.enforcement.manager)
@@ -93,5 +93,5 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx kernel run`."""
     from pysbx import kernel  # noqa: PLC0415 (asyncio)
 
-    made = kernel.kernel_options(**options.given(arguments))
+    made = kernel.kernel_options(**command_line.given(arguments))
     return kernel.run(arguments.connection, made, writer(sys.stdout, raw=False), writer(sys.stderr, raw=False))

@@ -52,6 +52,7 @@ def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
     """
     parser = argparse.ArgumentParser(prog="pysbx", description="Run untrusted Python code in a sandbox.")
     parser.add_argument("--version", action=_ShowVersion, help="show the version and the runtime")
+    parser.set_defaults(make_parser=make_parser)  # for the completion
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in COMMANDS.items():
         one = commands.add_parser(name, help=text)
@@ -114,8 +115,8 @@ def _carry_out(arguments: argparse.Namespace) -> int:
     # Later than the parser, which has nothing left to do for --version and --help.
     from pysbx.base.option_names import spoken_as  # noqa: PLC0415
     from pysbx.base.text import visible  # noqa: PLC0415
-    from pysbx.command.options import spoken  # noqa: PLC0415
     from pysbx.errors import DependencyInstallError, SandboxError  # noqa: PLC0415
+    from pysbx.options.command_line import spoken  # noqa: PLC0415
 
     try:
         with spoken_as("command"):

@@ -20,8 +20,8 @@ from pysbx.base.directories import write_whole
 from pysbx.base.option_names import spoken_as
 from pysbx.base.text import writer
 from pysbx.calls.execution import MAX_FILES, WORK, Execution, run_code, unsaid
-from pysbx.command import options
 from pysbx.container.container import Container
+from pysbx.options import command_line
 
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
 INCOMPLETE = 2
@@ -170,7 +170,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="DIR", help="write the files of /output to this directory")
     parser.add_argument("--raw", action="store_true", help="pass control characters to the terminal")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
-    options.add(parser)
+    command_line.add(parser)
     parser.add_argument(
         "file", nargs=argparse.REMAINDER, metavar="FILE", help="run this file, or - for standard input, with arguments"
     )
@@ -201,12 +201,13 @@ def _with_metadata(program: dict[str, Any], chosen: dict[str, Any]) -> dict[str,
     """
     if "# /// script" not in program["source"]:
         return chosen
+    from pysbx.calls.prepare import interpreter_of  # noqa: PLC0415 (few scripts have metadata)
     from pysbx.options import requirements  # noqa: PLC0415 (few scripts have metadata)
     from pysbx.options.options import make_options  # noqa: PLC0415
 
     found = requirements.of_script(program["source"])
     wanted = make_options(**chosen)
-    found.check_python(wanted.interpreter().version)
+    found.check_python(interpreter_of(wanted).version)
     if wanted.virtualenv or wanted.rootfs or wanted.image:
         return chosen
     named = set(map(requirements.name_of, wanted.dependencies))
@@ -244,7 +245,7 @@ def _interrupts() -> Iterator[Callable[[Container], None]]:
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx run` and exit as the program did."""
     program = _program(arguments)
-    chosen = options.given(arguments)
+    chosen = command_line.given(arguments)
     if arguments.code is None and arguments.module is None:
         chosen = _with_metadata(program, chosen)
     if arguments.output:

@@ -3,148 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
 
-from pysbx.command import options
 from pysbx.errors import LimitsNotEnforceableError, with_extra
-from pysbx.options.options import make_options
-
-if TYPE_CHECKING:
-    from pysbx.service.sandboxes.state import Settings
+from pysbx.service import settings
 
 # The extra of the package that each command needs. Without it, the error names the extra.
 EXTRAS = {"serve": "service", "mcp": "mcp"}
-# As service.log has them, which this module does not import: few commands log.
-LOG_LEVELS, LOG_FORMATS = ("debug", "info", "warning", "error"), ("text", "json")
 FOREIGN = ("fastapi", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn", "wsproto")
-# option, field of Settings, type, how it is shown, help
-NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
-    ("--at-once", "at_once", int, "N", "sandboxes that run code at the same time (4)"),
-    ("--waiting", "waiting", int, "N", "requests that may wait for a sandbox (32)"),
-    ("--sessions", "sessions", int, "N", "sessions at the same time (16)"),
-    ("--idle", "idle_sec", float, "SECONDS", "end a session that is unused for this time (600)"),
-    ("--connections", "connections", int, "N", "connections at the same time (256 more than requests)"),
-    (
-        *("--connections-per-peer", "connections_per_peer", int, "N"),
-        "of one IPv4 address or IPv6 /64 (64 more than requests); behind a proxy, as many as --connections",
-    ),
-    ("--calls-per-hour", "calls_per_hour", int, "N", "allowance of a token: runs and uses of sessions in an hour"),
-    ("--cpu-per-hour", "cpu_per_hour", float, "SECONDS", "allowance of a token: CPU time in an hour"),
-    ("--sessions-per-caller", "sessions_per_caller", int, "N", "allowance of a token: sessions at the same time"),
-    ("--request-size", "request_mb", int, "MIB", "size of a request (8), which may have 1000 files"),
-    ("--artifact-size", "artifact_mb", int, "MIB", "size of /output after a run, and of a file of a session (8)"),
-)
-
-
-def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._ArgumentGroup:
-    """Add the options of a server to a command's parser.
-
-    Args:
-        parser: of the command.
-        otherwise: what happens without --listen.
-
-    Returns:
-        The group of the server's own options.
-    """
-    parser.description = "Callers cannot exceed the limits of the sandbox."
-    group = parser.add_argument_group("the server")
-    group.add_argument("--listen", default="", metavar="ADDRESS", help=f"unix:PATH, HOST:PORT or systemd; {otherwise}")
-    group.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="file with the tokens of the callers, one per line (default: the token in $PYSBX_TOKEN)",
-    )
-    group.add_argument("--tls-cert", metavar="FILE", help="certificate chain for TLS, in PEM format; SIGHUP reloads it")
-    group.add_argument("--tls-key", metavar="FILE", help="its key (default: in the file of the certificate)")
-    group.add_argument(
-        "--allow-origin",
-        dest="origins",
-        action="append",
-        metavar="ORIGIN",
-        help="let pages of this origin call from a browser, such as https://notebook.example",
-    )
-    group.add_argument(
-        "--trusted-proxy",
-        dest="trusted_proxies",
-        action="append",
-        metavar="ADDRESS",
-        help="believe X-Forwarded-For of this address or network, for the audit log",
-    )
-    group.add_argument(
-        "--audit-log", metavar="FILE", help="append an OCSF event for each request and run; SIGHUP opens it again"
-    )
-    group.add_argument(
-        "--log-level", choices=LOG_LEVELS, default=LOG_LEVELS[1], help="least level that is logged (info)"
-    )
-    group.add_argument("--log-format", choices=LOG_FORMATS, default=LOG_FORMATS[0], help="form of the log (text)")
-    for option, name, kind, shown, text in NUMBERS:
-        group.add_argument(option, dest=name, type=kind, metavar=shown, help=text)
-    group.add_argument(
-        "--allow-profile", dest="profiles", action="append", metavar="NAME", help="let callers choose this profile"
-    )
-    group.add_argument(
-        "--allow-package",
-        dest="packages",
-        action="append",
-        metavar="REQUIREMENT",
-        help="let callers ask for this requirement",
-    )
-    # Callers are strangers, and rlimits leave them much of the machine's memory: the administrator has to allow that.
-    parser.set_defaults(limits="strict")
-    group.add_argument(
-        "--best-effort",
-        dest="limits",
-        action="store_const",
-        const="best",
-        help="start without some cgroup controllers; rlimits bound memory much less",
-    )
-    options.add(parser)
-    parser.set_defaults(function=serve, agent_sandbox=False)
-    return group
 
 
 def add_serve(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pysbx serve`."""
-    group = _add(parser, otherwise="default: http.sock in the package's directory")
-    group.add_argument(
-        "--agent-sandbox",
-        action="store_true",
-        help="also answer clients of Kubernetes' agent-sandbox: POST /execute, …",
-    )
+    settings.add_serve(parser)
+    parser.set_defaults(function=serve)
 
 
 def add_mcp(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pysbx mcp`."""
-    _add(parser, otherwise="default: standard input and output")
-
-
-def settings_of(arguments: argparse.Namespace) -> Settings:
-    """Return the settings of a server from its options.
-
-    Raises:
-        ValueError: a value is not allowed.
-        ModuleNotFoundError: what an extra of the package brings is missing.
-    """
-    from pysbx.service.sandboxes.state import Settings  # noqa: PLC0415 (what an extra of the package brings)
-
-    names = [name for _, name, *_ in NUMBERS]
-    found = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-    return Settings(
-        options=make_options(**options.given(arguments)),
-        audit_log=arguments.audit_log,
-        tls_cert=arguments.tls_cert,
-        tls_key=arguments.tls_key,
-        profiles=tuple(arguments.profiles or ()),
-        packages=tuple(arguments.packages or ()),
-        origins=tuple(arguments.origins or ()),
-        trusted_proxies=tuple(arguments.trusted_proxies or ()),
-        listen=arguments.listen,
-        token_file=arguments.token_file,
-        log_level=arguments.log_level,
-        log_format=arguments.log_format,
-        agent_sandbox=arguments.agent_sandbox,
-        **found,
-    )
+    settings.add_mcp(parser)
+    parser.set_defaults(function=serve)
 
 
 def serve(arguments: argparse.Namespace) -> int:
@@ -152,8 +29,8 @@ def serve(arguments: argparse.Namespace) -> int:
     try:
         from pysbx.service import run  # noqa: PLC0415 (what an extra of the package brings)
 
-        settings = settings_of(arguments)
-        return run.serve(settings) if arguments.command == "serve" else run.serve_mcp(settings)
+        wanted = settings.settings_of(arguments)
+        return run.serve(wanted) if arguments.command == "serve" else run.serve_mcp(wanted)
     except LimitsNotEnforceableError as error:
         raise LimitsNotEnforceableError(f"{error}; --best-effort serves with rlimits") from error
     except ModuleNotFoundError as error:

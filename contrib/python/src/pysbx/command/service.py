@@ -11,7 +11,7 @@ from pathlib import Path
 from pysbx.base import children
 from pysbx.base.directories import write_whole
 from pysbx.base.managed_files import is_ours, marked
-from pysbx.command.serve import add_serve
+from pysbx.service.settings import add_serve
 
 UNITS = Path(__file__).parents[1] / "units"
 ADVICE = "Change it by drop-ins: systemctl edit"

@@ -21,9 +21,9 @@ from pysbx.base.text import CONTROLS, writer
 from pysbx.base.threads import Cancel
 from pysbx.calls.execution import Execution, unsaid
 from pysbx.calls.session import Sandbox
-from pysbx.command import options
 from pysbx.container.container import Cancelled
 from pysbx.errors import SandboxError
+from pysbx.options import command_line
 from pysbx.version import VERSION
 
 HISTORY, MAX_HISTORY = "history", 10_000
@@ -38,7 +38,7 @@ NETWORK = {"none": "no network", "localhost": "a network of its own", "host": "t
 def add_shell(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pysbx shell`."""
     parser.add_argument("--raw", action="store_true", help="pass control characters to the terminal")
-    options.add(parser)
+    command_line.add(parser)
     parser.set_defaults(function=shell)
 
 
@@ -233,7 +233,7 @@ def shell(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx shell`: a prompt whose statements run in one session."""
     write, complain = writer(sys.stdout, raw=arguments.raw), writer(sys.stderr, raw=arguments.raw)
     cancel = Cancel()
-    started = Sandbox(on_stdout=write, on_stderr=complain, cancel=cancel.descriptor, **options.given(arguments))
+    started = Sandbox(on_stdout=write, on_stderr=complain, cancel=cancel.descriptor, **command_line.given(arguments))
     try:
         with spoken_as("command", ["."]), started as session, _history():
             readline.set_completer(_completer(session))

@@ -16,10 +16,10 @@ from rich.table import Table
 
 from pysbx.base.text import visible
 from pysbx.calls.execution import run_code
-from pysbx.command import options
+from pysbx.calls.prepare import prepare
 from pysbx.machine import doctor
-from pysbx.options import profiles
-from pysbx.options.options import make_options, prepare
+from pysbx.options import command_line, profiles
+from pysbx.options.options import make_options
 from pysbx.packages import dependencies
 
 COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
@@ -58,7 +58,7 @@ def add_deps(parser: argparse.ArgumentParser) -> None:
         if name == "prune":
             action.add_argument("--days", type=float, default=0.0, metavar="N", help="only sets unused for N days")
         if name == "install":
-            options.add_source(action)
+            command_line.add_source(action)
             action.add_argument("requirements", nargs="+", metavar="REQUIREMENT", help="as in 'pandas>=2'")
         action.set_defaults(function=deps)
 
@@ -66,7 +66,7 @@ def add_deps(parser: argparse.ArgumentParser) -> None:
 def deps(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx deps list|prune|install`."""
     if arguments.action == "install":
-        prepare(make_options(**options.given(arguments), dependencies=arguments.requirements))
+        prepare(make_options(**command_line.given(arguments), dependencies=arguments.requirements))
     found = dependencies.prune(arguments.days) if arguments.action == "prune" else dependencies.installed()
     if arguments.action == "install":
         found = found[:1]
@@ -142,13 +142,13 @@ def show_doctor(arguments: argparse.Namespace) -> int:
 def add_warm(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pysbx warm`."""
     parser.add_argument("--json", action="store_true", help="print JSON")
-    options.add(parser)
+    command_line.add(parser)
     parser.set_defaults(function=warm)
 
 
 def warm(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx warm`: create everything that a first call would have to create."""
-    chosen = make_options(**options.given(arguments))
+    chosen = make_options(**command_line.given(arguments))
     began = time.monotonic()
     bundle = prepare(chosen)
     reason = bundle.build_snapshot()

@@ -22,11 +22,12 @@ from typing import Any
 from pysbx.base import process_ids, runtime
 from pysbx.base.directories import private_directory, run_directory
 from pysbx.container import labels, limits, memory_without_cgroup, payload, quotas, sockets
-from pysbx.container.interpreter import AUTHORITY, Interpreter, Mount, certificates
+from pysbx.container.interpreter import AUTHORITY, Interpreter, certificates
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
 from pysbx.options import profiles
 from pysbx.options.declaration import NOT_THE_CALLERS
+from pysbx.options.mount import Mount
 from pysbx.options.policy import MIB, Policy
 
 Json = dict[str, Any]
@@ -442,10 +443,8 @@ def prepare(
 ) -> Bundle:
     """Return the bundle for a policy and an interpreter; create it if it does not exist yet.
 
-    With isolation="process" it is that of a process: see isolation.py.
-
     Args:
-        policy: what the sandbox may do.
+        policy: what the sandbox may do; that of a process without a container is isolation.prepare's.
         interpreter: what it sees of a file system.
         extra: mounts besides those of the policy, such as installed dependencies.
         paths: directories in the sandbox where modules are looked for.
@@ -455,10 +454,6 @@ def prepare(
         SandboxStartupError: the directories of the package are not safe to use, or there is nothing to mount.
         SandboxOptionError: the directory where code starts does not exist.
     """
-    if policy.isolation == "process":
-        from pysbx.container import isolation  # noqa: PLC0415 (few sandboxes are such, and it needs this module)
-
-        return isolation.prepare(policy, interpreter, extra, paths)
     found = limits.enforcement()
     if policy.limits == "strict":
         if found.missing:

@@ -28,7 +28,8 @@ from pysbx.errors import LimitsNotEnforceableError, SandboxStartupError
 from pysbx.options.declaration import wrong
 
 if TYPE_CHECKING:
-    from pysbx.container.interpreter import Interpreter, Mount
+    from pysbx.container.interpreter import Interpreter
+    from pysbx.options.mount import Mount
     from pysbx.options.policy import Policy
 
 PROCESS = "process"

@@ -16,6 +16,7 @@ from typing import Literal
 
 from pysbx.base import children, runtime
 from pysbx.calls.execution import run_code
+from pysbx.calls.prepare import prepare
 from pysbx.container import interpreter, labels, limits
 from pysbx.container.refusal_remedies import (
     APPARMOR,
@@ -29,7 +30,7 @@ from pysbx.container.refusal_remedies import (
 )
 from pysbx.errors import SandboxError
 from pysbx.machine import pod
-from pysbx.options.options import make_options, prepare
+from pysbx.options.options import make_options
 
 Status = Literal["ok", "warning", "failure"]
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 from pysbx.base.option_names import current
-from pysbx.container.interpreter import Mount, absolute_path
 from pysbx.errors import SandboxOptionError
+from pysbx.options.mount import Mount, absolute_path
 
 MIB = 1024 * 1024
 MOST = 1 << 31  # of seconds, CPUs and MiB: the kernel's numbers have room for what follows from them
@@ -338,15 +338,6 @@ def keep_path(name: str, given: Any) -> Any:
     """Return a path of the host as an absolute one, and None as ""."""
     text = keep_text(name, given)
     return absolute_path(text) if text and isinstance(text, str) else text
-
-
-def keep_requirements(name: str, given: Any) -> tuple[str, ...]:
-    """Return requirements in their normal form; without any, no module is imported that installs them."""
-    if not given:
-        return ()
-    from pysbx.options import requirements  # noqa: PLC0415 (most sandboxes have none)
-
-    return requirements.normalise_all(given)
 
 
 def parse_network(given: Literal[False] | str | Iterable[str] | None, name: str = "allow_network") -> Network:

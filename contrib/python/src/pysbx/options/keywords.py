@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, get_args
 
-from pysbx.container.interpreter import Mount
 from pysbx.options.declaration import (
     MIB,
     Also,
@@ -30,7 +29,6 @@ from pysbx.options.declaration import (
     keep_directory,
     keep_network,
     keep_path,
-    keep_requirements,
     keep_text,
     keep_variables,
     list_of,
@@ -38,6 +36,7 @@ from pysbx.options.declaration import (
     parse_mount,
     parse_variable,
 )
+from pysbx.options.mount import Mount
 
 if sys.version_info >= (3, 11):
     from typing import Unpack
@@ -50,6 +49,15 @@ __all__ = ["SandboxOptions", "Unpack"]
 
 LEAST_MEMORY_MB = 16
 REQUIREMENTS_FILE = Also("--requirements", "FILE", "install what this requirements file lists", "-r {}")
+
+
+def _requirements(name: str, given: Any) -> tuple[str, ...]:
+    """Return requirements in their normal form; without any, no module is imported that installs them."""
+    if not given:
+        return ()
+    from pysbx.options import requirements  # noqa: PLC0415 (most sandboxes have none)
+
+    return requirements.normalise_all(given)
 
 
 class SandboxOptions(TypedDict, total=False):
@@ -209,7 +217,7 @@ class SandboxOptions(TypedDict, total=False):
         Option(
             (),
             "install this, such as 'pandas>=2' or ./project",
-            keep=keep_requirements,
+            keep=_requirements,
             flag=Flag("--with", "REQUIREMENT", several=True, also=REQUIREMENTS_FILE),
         ),
     ]

@@ -1,22 +1,18 @@
-"""The options of a sandbox as they are kept, and the way from there to a bundle."""
+"""The options of a sandbox as they are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from pysbx.container import bundle, interpreter, payload
-from pysbx.container.interpreter import Interpreter, Mount
 from pysbx.errors import SandboxOptionError
 from pysbx.options import configuration, profiles
 from pysbx.options.declaration import check_json, wrong
 from pysbx.options.keywords import OPTIONS, default
+from pysbx.options.mount import Mount
 from pysbx.options.policy import Policy, make_policy
 from pysbx.options.profiles import Profile
-from pysbx.packages.progress import installing
 
 # The remedy for options that isolation="process" does not have.
 BESIDE = "; virtualenv names installed packages"
@@ -87,19 +83,6 @@ class Options:
                 if getattr(self, name):
                     reason = f"needs isolation='container': a process has the root of its caller{NOT_INSTALLED[name]}"
                     raise wrong(name, reason)
-
-    def interpreter(self) -> Interpreter:
-        """Return the interpreter that the options name."""
-        if self.virtualenv:
-            return interpreter.virtualenv_interpreter(self.virtualenv)
-        if self.rootfs:
-            return interpreter.rootfs_interpreter(self.rootfs)
-        if self.image:
-            from pysbx.packages import images  # noqa: PLC0415 (few sandboxes are made of one)
-
-            path, variables = images.rootfs_of(self.image)
-            return interpreter.rootfs_interpreter(path, f"image '{self.image}'", variables)
-        return interpreter.host_interpreter()
 
 
 def _with_profile(base: Options, profile: Profile) -> Options:
@@ -186,44 +169,3 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
     kept = {name: DECLARED[name].keep(given.pop(name)) for name in tuple(given) if name in DECLARED}
     made = _with_directories(replace(base, policy=make_policy(base.policy, **given), **kept))
     return made if profile is None else _with_its_dependencies(made, profile)
-
-
-@lru_cache(maxsize=256)
-def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
-    for name, path in (("reference", options.reference), ("config_dir", options.config_dir)):
-        if path and Path(path).exists() and not Path(path).is_dir():
-            raise wrong(name, f"'{path}' is not a directory")
-    found, policy = options.interpreter(), options.policy
-    if not options.dependencies:
-        return bundle.prepare(policy, found), ()
-    if options.wheels and not Path(options.wheels).is_dir():
-        raise wrong("wheels", f"'{options.wheels}' is not a directory")
-    from pysbx.packages import dependencies  # noqa: PLC0415 (most sandboxes have none)
-
-    wanted = dependencies.Wanted(
-        options.dependencies, options.index_url, options.wheels, options.extra_index_urls, options.installer
-    )
-    with installing(", ".join(options.dependencies)) as progress:
-        site = dependencies.ensure(wanted, found, fresh=options.disable_cache, progress=progress)
-    if not policy.preload:
-        policy = replace(policy, preload=dependencies.modules(site, wanted))
-    extra = (Mount(str(site), dependencies.TARGET),)
-    return bundle.prepare(policy, found, extra, (dependencies.TARGET,)), extra
-
-
-def site_of(options: Options) -> Path:
-    """Return the directory with the installed dependencies of options that have some. It is created once."""
-    return Path(_prepared(options)[1][0].source)
-
-
-def prepare(options: Options) -> bundle.Bundle:
-    """Return the bundle for these options. It is created once, and again if another program has removed it."""
-    made, extra = _prepared(options)
-    sources = (Path(mount.source) for mount in (*extra, *options.policy.mounts))
-    root = () if options.policy.isolation == "process" else (made.path / "rootfs",)
-    needed = (made.path / "config.json", *root, payload.directory(), *sources)
-    if not all(path.exists() for path in needed):
-        _prepared.cache_clear()
-        payload.directory.cache_clear()
-        made, extra = _prepared(options)
-    return made

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from pysbx.container.interpreter import Mount
 from pysbx.options.declaration import MIB, Network
 from pysbx.options.keywords import OPTIONS, default
+from pysbx.options.mount import Mount
 
 __all__ = ["MIB", "Policy", "make_policy"]
 

@@ -19,9 +19,9 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from pysbx.container.interpreter import absolute_path
 from pysbx.errors import SandboxOptionError
 from pysbx.options.declaration import listed, wrong
+from pysbx.options.mount import absolute_path
 
 NAME = "dependencies"
 EXAMPLES = "such as 'pandas>=2', './project' or '-r requirements.txt'"

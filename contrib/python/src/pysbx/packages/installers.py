@@ -17,9 +17,10 @@ from typing import Any
 from pysbx.container import bundle
 from pysbx.container.container import Cancelled, Container, Message
 from pysbx.container.exchange import exchange
-from pysbx.container.interpreter import Interpreter, Mount
+from pysbx.container.interpreter import Interpreter
 from pysbx.errors import DependencyInstallError, SandboxError, SandboxTimeoutError
 from pysbx.options.declaration import wrong
+from pysbx.options.mount import Mount
 from pysbx.options.policy import make_policy
 from pysbx.options.requirements import is_project, split_project
 from pysbx.packages import disk_limit

@@ -15,9 +15,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pysbx.base import children
-from pysbx.container.interpreter import AUTHORITIES, Mount
+from pysbx.container.interpreter import AUTHORITIES
 from pysbx.errors import DependencyInstallError
 from pysbx.options.declaration import HOST_NAME, wrong
+from pysbx.options.mount import Mount
 
 WHEELS = "/.wheels"
 LINKS = "/.links"

@@ -12,7 +12,6 @@ import logging
 import os
 import shlex
 
-from pysbx.command.serve import add_serve, settings_of
 from pysbx.errors import SandboxError
 from pysbx.service.connections import access
 from pysbx.service.connections.admission import Application, Receive, Scope, Send
@@ -20,6 +19,7 @@ from pysbx.service.http.api import make_api
 from pysbx.service.http.pages import open_places
 from pysbx.service.observe.access_log import Watch
 from pysbx.service.sandboxes.state import Works, guarded
+from pysbx.service.settings import add_serve, settings_of
 
 logger = logging.getLogger(__name__)
 

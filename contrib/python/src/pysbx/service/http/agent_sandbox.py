@@ -27,7 +27,7 @@ from pysbx.container.exchange import text
 from pysbx.errors import SandboxError
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import NO_FILE, REFUSED, REQUEST, Kind, Problem, clean, meant
-from pysbx.service.http.api import NO_CONTENT
+from pysbx.service.http.bodies import NO_CONTENT
 from pysbx.service.http.openapi import CONTENT, CONTENT_BODY
 from pysbx.service.http.report import report_of
 from pysbx.service.http.simple_api import with_traceback

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
 import time
@@ -13,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
@@ -41,6 +40,7 @@ from pysbx.service.connections.problems import (
     meant,
     problem_of,
 )
+from pysbx.service.http.bodies import NO_CONTENT, Binary, Strict, content_of, reported
 from pysbx.service.http.fields import with_limits
 from pysbx.service.http.openapi import CONTENT, CONTENT_BODY, EVENTS, METRICS, PROBLEM, Described
 from pysbx.service.http.pages import add_pages
@@ -57,12 +57,9 @@ from pysbx.version import VERSION
 
 T = TypeVar("T")
 
-# Of a route whose answer has no content.
-NO_CONTENT: dict[str, Any] = {"status_code": 204, "response_model": None, "response_class": Response}
 EVENT_STREAM = "text/event-stream"
 # Seconds between signs of life, so that either side notices when the other is gone.
 ALIVE_SEC = 15.0
-BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 MAX_ERRORS = 10
 METHOD = 405
 # Of pydantic: the type of the error about a member that a model does not have, and the parts of its place: body, name.
@@ -82,18 +79,6 @@ class _FilePath(Convertor[str]):
 
 
 register_url_convertor("file", _FilePath())
-
-
-class Strict(BaseModel):
-    """An object of a request: it has no other members, and no numbers as strings."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Binary(Strict):
-    """The content of a file that is not text."""
-
-    base64: str = Field(json_schema_extra={"pattern": BASE64, "contentEncoding": "base64"})
 
 
 def few_files(given: object) -> object:
@@ -240,11 +225,6 @@ def choice_of(offer: Offer, found: Survey) -> Choice:
     )
 
 
-def content_of(content: str | Binary) -> bytes:
-    """Return the content of a file as bytes."""
-    return content.encode() if isinstance(content, str) else base64.b64decode(content.base64, validate=True)
-
-
 def input_of(program: Program) -> bytes:
     """Return the bytes that a program reads from standard input."""
     with meant("stdin: "):
@@ -264,11 +244,6 @@ def files_of(request: RunRequest) -> dict[str, bytes]:
 
 def _event(kind: str, data: dict[str, Any]) -> str:
     return f"event: {kind}\ndata: {json.dumps(data)}\n\n"
-
-
-def reported(done: Execution, session_ended: str = "") -> Response:
-    """Return the answer to a request for a run; it takes longer the more files there are."""
-    return Response(report_of(done, session_ended).model_dump_json(), media_type="application/json")
 
 
 async def stream(

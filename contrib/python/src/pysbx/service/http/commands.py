@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from pysbx.calls.processes import MAX_PID, Process, ProcessOutput
 from pysbx.service.connections.json_bounds import MAX_ARGUMENTS
 from pysbx.service.connections.problems import clean, meant
-from pysbx.service.http.api import NO_CONTENT, Binary, Strict, content_of, reported
+from pysbx.service.http.bodies import NO_CONTENT, Binary, Strict, content_of, reported
 from pysbx.service.http.report import Report
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.sessions import Session, Sessions

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 from pysbx.calls.processes import MAX_PID, Process, ProcessOutput
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import clean, meant
+from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, Stdin, as_tool_error, with_progress
 from pysbx.service.mcp.tool_results import RunResult, result_of
-from pysbx.service.mcp.tools import RunTimeout, SessionId, Stdin, told, with_progress
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.sessions import Sessions
 
@@ -92,7 +92,7 @@ class CommandTools:
                 done = await self._sessions.shell(session, command, given, timeout_sec=timeout_sec)
             return await self._jobs.aside(lambda: result_of(session.news(done), session.sandbox.ended))
 
-        return await told(with_progress(context, work()))
+        return await as_tool_error(with_progress(context, work()))
 
     async def start_process(self, session_id: SessionId, command: Command) -> ProcessStarted:
         """Start a shell command in the background of a session, such as a server."""
@@ -103,7 +103,7 @@ class CommandTools:
                 process = await self._sessions.use(session, lambda sandbox: sandbox.start(command))
             return ProcessStarted(pid=process.pid)
 
-        return await told(work())
+        return await as_tool_error(work())
 
     async def list_processes(self, session_id: SessionId) -> ProcessList:
         """List the processes in the background of a session."""
@@ -117,7 +117,7 @@ class CommandTools:
                 ]
             )
 
-        return await told(work())
+        return await as_tool_error(work())
 
     async def read_process(self, session_id: SessionId, pid: Pid, wait_sec: Wait = 0) -> NewOutput:
         """Return what a process in the background has written since it was read last."""
@@ -125,7 +125,7 @@ class CommandTools:
         async def work() -> NewOutput:
             return new_output_of(await self._act(session_id, pid, lambda process: process.read(wait_sec)))
 
-        return await told(work())
+        return await as_tool_error(work())
 
     async def write_process(
         self,
@@ -143,7 +143,7 @@ class CommandTools:
             await self._act(session_id, pid, lambda process: process.write(data, close=close))
             return "written"
 
-        return await told(work())
+        return await as_tool_error(work())
 
     async def signal_process(
         self,
@@ -157,4 +157,4 @@ class CommandTools:
             await self._act(session_id, pid, lambda process: process.signal(signal))
             return "sent"
 
-        return await told(work())
+        return await as_tool_error(work())

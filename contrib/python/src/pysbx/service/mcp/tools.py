@@ -15,7 +15,7 @@ import io
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar, cast
 
@@ -33,11 +33,11 @@ from pysbx.options import hints
 from pysbx.options.options import Options
 from pysbx.service.connections.admission import Application, caller
 from pysbx.service.connections.json_bounds import LISTED, MAX_FILES, check_files, check_parts, may_have_too_many
-from pysbx.service.connections.problems import FAULT, clean, meant, problem_of
+from pysbx.service.connections.problems import clean, meant
 from pysbx.service.http.fields import bounds
+from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, Stdin, as_tool_error, with_progress
 from pysbx.service.mcp.tool_changes import Changes
 from pysbx.service.mcp.tool_results import RunResult, file_of, result_of
-from pysbx.service.observe.access_log import note
 from pysbx.service.sandboxes.choices import Offer
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.preparation import PREPARING, Preparation
@@ -49,23 +49,16 @@ T = TypeVar("T")
 # An escape in JSON: of a character in two halves, of one half alone, or another.
 HALF = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(?P<half>u[dD][89a-fA-F]..)|.)")
 
-# Many clients give up after a time without an answer, and begin it anew when they hear of progress.
-PROGRESS_SEC = 2.0
 # The tools whose description has the facts about sandboxes.
 DESCRIBED = ("run_python", "start_session")
 
 Code = Annotated[str, Field(description="Python source text; the value of a last expression is returned")]
-SessionId = Annotated[str, Field(description="as start_session has returned it")]
-Stdin = Annotated[str, Field(description="what the program reads from standard input, as by input()")]
 Files = Annotated[
     dict[str, str] | None, Field(description=f"text by file name, put into the working directory; {MAX_FILES} at most")
 ]
 Packages = Annotated[list[str] | None, Field(description="names of packages to have besides what is there")]
 Profile = Annotated[str | None, Field(description="a name that list_profiles returns")]
 Timeout = Annotated[float | None, Field(description="seconds, at most the server's limit", **bounds("timeout_sec"))]
-RunTimeout = Annotated[
-    float | None, Field(description="seconds until the code is stopped; the session goes on", **bounds("timeout_sec"))
-]
 Path = Annotated[str, Field(description="relative to the working directory, or absolute: /output/x")]
 
 
@@ -110,34 +103,6 @@ class Profiles(BaseModel):
     profiles: list[ProfileInfo]
 
 
-async def told(work: Awaitable[T]) -> T:
-    """Return the result of work; the model gets its errors.
-
-    Raises:
-        ToolError: with the reason, and what to do.
-    """
-    try:
-        return await work
-    except Exception as error:
-        problem = problem_of(error)
-        if problem.kind is FAULT:
-            raise
-        note(problem)
-        raise ToolError(str(problem)) from error
-
-
-async def with_progress(context: Context, work: Awaitable[T]) -> T:
-    """Return the result of work, and report progress meanwhile to a client that has asked for it."""
-    task, began = asyncio.ensure_future(work), time.monotonic()
-    try:
-        while not (await asyncio.wait((task,), timeout=PROGRESS_SEC))[0]:
-            passed = time.monotonic() - began
-            await context.report_progress(passed, message=f"{passed:.0f} seconds")
-        return task.result()
-    finally:
-        task.cancel()
-
-
 def input_of(text: str) -> bytes:
     """Return what a program reads from standard input."""
     with meant("stdin: "):
@@ -179,7 +144,7 @@ class Tools:
             )
             return await self._jobs.aside(lambda: result_of(done))
 
-        return await told(with_progress(context, work()))
+        return await as_tool_error(with_progress(context, work()))
 
     async def start_session(
         self,
@@ -192,7 +157,7 @@ class Tools:
             options = await self._jobs.aside(lambda: self._offer.options(profile, packages or ()))
             return await self._sessions.start(caller.get(), options)
 
-        session = await told(work())
+        session = await as_tool_error(work())
         return Started(session_id=session.id, idle_sec=self._sessions.idle_sec)
 
     async def run_in_session(
@@ -211,7 +176,7 @@ class Tools:
             done = await self._sessions.run(session, code, stdin=given, timeout_sec=timeout_sec)
             return await self._jobs.aside(lambda: result_of(session.news(done), session.sandbox.ended))
 
-        return await told(with_progress(context, work()))
+        return await as_tool_error(with_progress(context, work()))
 
     async def put_file(
         self,
@@ -233,7 +198,7 @@ class Tools:
             await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.put(named))
             return f"{path}: {sum(map(len, named.values()))} bytes"
 
-        return await told(work())
+        return await as_tool_error(work())
 
     async def get_file(self, session_id: SessionId, path: Path) -> list[ContentBlock]:
         """Read a file of a session: text as text, images as images, everything else as base64."""
@@ -243,7 +208,7 @@ class Tools:
             data = await self._sessions.use(session, lambda sandbox: sandbox.get(path))
             return [await self._jobs.aside(lambda: file_of(path, data))]
 
-        return await told(work())
+        return await as_tool_error(work())
 
     async def list_files(self, session_id: SessionId) -> FileList:
         """List the files of a session."""
@@ -252,7 +217,7 @@ class Tools:
             found = await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.files())
             return FileList(files={clean(name): size for name, size in islice(found.items(), LISTED)})
 
-        return await told(work())
+        return await as_tool_error(work())
 
     async def list_sessions(self) -> SessionList:
         """List your sessions."""
@@ -270,7 +235,7 @@ class Tools:
         async def work() -> Session:
             return await self._sessions.fork(await self._find(session_id))
 
-        return Started(session_id=(await told(work())).id, idle_sec=self._sessions.idle_sec)
+        return Started(session_id=(await as_tool_error(work())).id, idle_sec=self._sessions.idle_sec)
 
     async def interrupt_session(self, session_id: SessionId) -> str:
         """Stop the code that runs in a session by KeyboardInterrupt; the session goes on."""
@@ -279,7 +244,7 @@ class Tools:
             await self._sessions.interrupt(await self._find(session_id))
             return "interrupted"
 
-        return await told(work())
+        return await as_tool_error(work())
 
     async def end_session(self, session_id: SessionId) -> str:
         """End a session, and what is running in it."""
@@ -288,7 +253,7 @@ class Tools:
             await self._sessions.end(await self._find(session_id))
             return "ended"
 
-        return await told(work())
+        return await as_tool_error(work())
 
     async def list_profiles(self) -> Profiles:
         """List the profiles: named sets of limits and rules that run_python and start_session can be given."""
@@ -354,7 +319,7 @@ class Server(MCPServer[Any]):
         for given in arguments.values():
             # The package mcp reads a string as JSON where another type is expected.
             if isinstance(given, str) and may_have_too_many(given) and given.lstrip()[:1] in ("[", "{"):
-                await told(self.jobs.aside(functools.partial(check_parts, given)))
+                await as_tool_error(self.jobs.aside(functools.partial(check_parts, given)))
         return await super().call_tool(name, arguments, context)
 
     async def run_stdio_async(self) -> None:

@@ -18,8 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pysbx.base.log import outcome_of
-from pysbx.calls.execution import Execution
+from pysbx.calls.execution import Execution, outcome_of
 from pysbx.version import VERSION
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pysbx.base.log import outcome_of
-from pysbx.calls.execution import Execution
+from pysbx.calls.execution import Execution, outcome_of
 
 try:
     import prometheus_client as prometheus

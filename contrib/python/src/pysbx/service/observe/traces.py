@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pysbx.base.log import outcome_of
-from pysbx.calls.execution import Execution
+from pysbx.calls.execution import Execution, outcome_of
 from pysbx.version import VERSION
 
 try:

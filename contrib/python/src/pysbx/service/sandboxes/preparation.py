@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pysbx.calls.execution import run_code
+from pysbx.calls.prepare import prepare
 from pysbx.errors import SandboxError, SandboxStartupError
-from pysbx.options.options import Options, prepare
+from pysbx.options.options import Options
 from pysbx.service.sandboxes.choices import Offer
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,81 @@
+"""From the options of a sandbox to its bundle: interpreter, packages, configuration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from pysbx.container import bundle, interpreter, payload
+from pysbx.container.interpreter import Interpreter
+from pysbx.options.declaration import wrong
+from pysbx.options.mount import Mount
+from pysbx.options.options import Options
+from pysbx.options.policy import Policy
+from pysbx.packages.progress import installing
+
+
+def interpreter_of(options: Options) -> Interpreter:
+    """Return the interpreter that the options name."""
+    if options.virtualenv:
+        return interpreter.virtualenv_interpreter(options.virtualenv)
+    if options.rootfs:
+        return interpreter.rootfs_interpreter(options.rootfs)
+    if options.image:
+        from pysbx.packages import images  # noqa: PLC0415 (few sandboxes are made of one)
+
+        path, variables = images.rootfs_of(options.image)
+        return interpreter.rootfs_interpreter(path, f"image '{options.image}'", variables)
+    return interpreter.host_interpreter()
+
+
+def _bundle(
+    policy: Policy, found: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
+) -> bundle.Bundle:
+    """Return the bundle of a container or, with isolation="process", of a process; the arguments are those of both."""
+    if policy.isolation == "process":
+        from pysbx.container import isolation  # noqa: PLC0415 (few sandboxes are such)
+
+        return isolation.prepare(policy, found, extra, paths)
+    return bundle.prepare(policy, found, extra, paths)
+
+
+@lru_cache(maxsize=256)
+def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
+    for name, path in (("reference", options.reference), ("config_dir", options.config_dir)):
+        if path and Path(path).exists() and not Path(path).is_dir():
+            raise wrong(name, f"'{path}' is not a directory")
+    found, policy = interpreter_of(options), options.policy
+    if not options.dependencies:
+        return _bundle(policy, found), ()
+    if options.wheels and not Path(options.wheels).is_dir():
+        raise wrong("wheels", f"'{options.wheels}' is not a directory")
+    from pysbx.packages import dependencies  # noqa: PLC0415 (most sandboxes have none)
+
+    wanted = dependencies.Wanted(
+        options.dependencies, options.index_url, options.wheels, options.extra_index_urls, options.installer
+    )
+    with installing(", ".join(options.dependencies)) as progress:
+        site = dependencies.ensure(wanted, found, fresh=options.disable_cache, progress=progress)
+    if not policy.preload:
+        policy = replace(policy, preload=dependencies.modules(site, wanted))
+    extra = (Mount(str(site), dependencies.TARGET),)
+    return _bundle(policy, found, extra, (dependencies.TARGET,)), extra
+
+
+def site_of(options: Options) -> Path:
+    """Return the directory with the installed dependencies of options that have some. It is created once."""
+    return Path(_prepared(options)[1][0].source)
+
+
+def prepare(options: Options) -> bundle.Bundle:
+    """Return the bundle for these options. It is created once, and again if another program has removed it."""
+    made, extra = _prepared(options)
+    sources = (Path(mount.source) for mount in (*extra, *options.policy.mounts))
+    root = () if options.policy.isolation == "process" else (made.path / "rootfs",)
+    needed = (made.path / "config.json", *root, payload.directory(), *sources)
+    if not all(path.exists() for path in needed):
+        _prepared.cache_clear()
+        payload.directory.cache_clear()
+        made, extra = _prepared(options)
+    return made

@@ -1,0 +1,55 @@
+"""The parts that all tools have in common: arguments of sessions, errors for a model, progress."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from typing import Annotated, TypeVar
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from pysbx.service.connections.problems import FAULT, problem_of
+from pysbx.service.http.fields import bounds
+from pysbx.service.observe.access_log import note
+
+T = TypeVar("T")
+
+# Many clients give up after a time without an answer, and begin it anew when they hear of progress.
+PROGRESS_SEC = 2.0
+
+SessionId = Annotated[str, Field(description="as start_session has returned it")]
+Stdin = Annotated[str, Field(description="what the program reads from standard input, as by input()")]
+RunTimeout = Annotated[
+    float | None, Field(description="seconds until the code is stopped; the session goes on", **bounds("timeout_sec"))
+]
+
+
+async def as_tool_error(work: Awaitable[T]) -> T:
+    """Return the result of work; the model gets its errors.
+
+    Raises:
+        ToolError: with the reason, and what to do.
+    """
+    try:
+        return await work
+    except Exception as error:
+        problem = problem_of(error)
+        if problem.kind is FAULT:
+            raise
+        note(problem)
+        raise ToolError(str(problem)) from error
+
+
+async def with_progress(context: Context, work: Awaitable[T]) -> T:
+    """Return the result of work, and report progress meanwhile to a client that has asked for it."""
+    task, began = asyncio.ensure_future(work), time.monotonic()
+    try:
+        while not (await asyncio.wait((task,), timeout=PROGRESS_SEC))[0]:
+            passed = time.monotonic() - began
+            await context.report_progress(passed, message=f"{passed:.0f} seconds")
+        return task.result()
+    finally:
+        task.cancel()
