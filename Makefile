@@ -327,7 +327,7 @@ check-docs: all ## every command and Python example of the documentation
 
 # Tests of the test runners, with tests that fail. It runs after check-python, because it uses its virtual environment.
 check-self: all
-	@BUILD='$(abspath $(BUILD))' tests/run tests/self/docs tests/self/flaky tests/self/ci tests/self/groups tests/self/once
+	@BUILD='$(abspath $(BUILD))' tests/run tests/self/docs tests/self/flaky tests/self/includes tests/self/ci tests/self/groups tests/self/once
 
 # The agent of a prewarmed Python, without the runtime.
 check-agent: all $(WAKE) ## the agent of a prewarmed Python, without the runtime

@@ -11,7 +11,6 @@
 #include "cli/output.h"
 #include "cli/warm.h"
 #include "prewarm/commands.h"
-#include "prewarm/show.h"
 #include "prewarm/upkeep.h"
 
 /* Name of the container whose snapshot is built or compared. The container itself is never created. */
@@ -24,13 +23,6 @@ void warm_complete(struct create_options *create)
         create->bundle = ".";
     if (create->config == NULL)
         create->config = "config.json";
-}
-
-int warm_open_store(struct arena *a, struct store *store, bool *there, struct error *err)
-{
-    int ret = show_store(a, store, err);
-    *there = ret == 0;
-    return ret == -ENOENT ? 0 : ret;
 }
 
 /* build */
@@ -65,45 +57,22 @@ static int run_save(struct invocation *invocation, void *values, struct error *e
 
 /* verify */
 
-/* Verify every snapshot. Damaged ones are listed, and counted in the error. A snapshot that was removed after
- * the list was made is not damaged, and neither is one of another version of the runtime. */
-static int verify_all(struct arena *a, const struct store *store, struct error *err)
-{
-    struct store_item *items;
-    size_t count, damaged = 0;
-    int ret = store_list(a, store, &items, &count, err);
-    if (ret < 0)
-        return ret;
-    for (size_t i = 0; i < count; i++) {
-        struct error reason = {0};
-        int found = upkeep_verify(a, store, items[i].name, &reason);
-        if (found == 0 || found == -ENOENT || found == -ENOTSUP)
-            continue;
-        damaged++;
-        puts(str_escaped(a, reason.text));
-    }
-    ret = output_finish(err);
-    if (ret < 0 || damaged == 0)
-        return ret;
-    return error_text(err, -EUCLEAN, "%zu of %zu snapshots are damaged: 'warm prune' removes them", damaged,
-                      count);
-}
-
 static int run_verify(struct invocation *invocation, void *values, struct error *err)
 {
     (void)values;
     struct arena *a = invocation->arena;
-    const char *key = invocation->count > 0 ? invocation->args[0] : NULL;
-    struct store store;
-    bool there = false;
-    int ret = warm_open_store(a, &store, &there, err);
+    struct str_list damaged;
+    size_t count;
+    int ret = upkeep_verify(a, invocation->count > 0 ? invocation->args[0] : NULL, &damaged, &count, err);
     if (ret < 0)
         return ret;
-    if (!there)
-        return key != NULL ? err->code : 0;
-    ret = key != NULL ? upkeep_verify(a, &store, key, err) : verify_all(a, &store, err);
-    store_close(&store);
-    return ret;
+    for (size_t i = 0; i < damaged.count; i++)
+        puts(str_escaped(a, damaged.items[i]));
+    ret = output_finish(err);
+    if (ret < 0 || damaged.count == 0)
+        return ret;
+    return error_text(err, -EUCLEAN, "%zu of %zu snapshots are damaged: 'warm prune' removes them",
+                      damaged.count, count);
 }
 
 /* prune */

@@ -27,6 +27,18 @@ int prewarm_root_of_host(struct error *err)
     return initial < 0 ? initial : geteuid() == 0 && initial != 0;
 }
 
+int prewarm_open_store(struct arena *a, struct store *out, struct error *err)
+{
+    int root_of_host = prewarm_root_of_host(err);
+    if (root_of_host < 0)
+        return root_of_host;
+    const char *path = store_path(a, root_of_host);
+    if (path == NULL)
+        return error_text(err, -ENOENT,
+                          "there is no place for snapshots: neither XDG_DATA_HOME nor HOME is set");
+    return store_open(path, false, out, err);
+}
+
 /* Decide for a cold start, for this reason. Return an error with this code in mode "require", else 0. */
 static int go_cold(struct prewarm *prewarm, struct arena *a, const char *reason, int code, struct error *err)
 {

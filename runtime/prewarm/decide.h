@@ -6,11 +6,16 @@ struct arena;
 struct error;
 struct prewarm;
 struct start;
+struct store;
 
 /* Return 1 if the caller is the host's root. Return 0 for a user, and for root in a user namespace only
  * (rootless Podman). The result decides whose snapshots and whose warm.json are used. After a failure return
  * a negative errno with err. */
 int prewarm_root_of_host(struct error *err);
+
+/* Open the caller's store, which the caller closes with store_close. Return 0 or a negative errno; -ENOENT if
+ * there is none yet. */
+int prewarm_open_store(struct arena *a, struct store *out, struct error *err);
 
 /* Decide, and change nothing. *out is NULL if the program's name is not that of a Python interpreter.
  * Otherwise it lives in the arena, and start->process->launch describes it. Return 0 or a negative errno.

@@ -7,7 +7,6 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "prewarm/decide.h"
-#include "prewarm/show.h"
 #include "warm/config.h"
 #include "warm/store/files.h"
 #include "warm/store/store.h"
@@ -47,12 +46,43 @@ static int remove_one(const struct store *store, const char *key, struct error *
     return store_remove(store, key, err);
 }
 
-int upkeep_verify(struct arena *a, const struct store *store, const char *key, struct error *err)
+static int verify_one(struct arena *a, const struct store *store, const char *key, struct error *err)
 {
     struct store_entry entry;
     int ret = store_open_item(a, store, key, true, &entry, err);
     if (ret == 0)
         store_release(store, &entry);
+    return ret;
+}
+
+static int verify_all(struct arena *a, const struct store *store, struct str_list *damaged, size_t *count,
+                      struct error *err)
+{
+    struct store_item *items;
+    int ret = store_list(a, store, &items, count, err);
+    if (ret < 0)
+        return ret;
+    damaged->items = ARENA_ARRAY(a, *count + 1, const char *);
+    for (size_t i = 0; i < *count; i++) {
+        struct error reason = {0};
+        int found = verify_one(a, store, items[i].name, &reason);
+        if (found != 0 && found != -ENOENT && found != -ENOTSUP)
+            damaged->items[damaged->count++] = arena_strdup(a, reason.text);
+    }
+    return 0;
+}
+
+int upkeep_verify(struct arena *a, const char *key, struct str_list *damaged, size_t *count,
+                  struct error *err)
+{
+    struct store store;
+    *damaged = (struct str_list){0};
+    *count = 0;
+    int ret = prewarm_open_store(a, &store, err);
+    if (ret < 0)
+        return ret == -ENOENT && key == NULL ? 0 : ret;
+    ret = key != NULL ? verify_one(a, &store, key, err) : verify_all(a, &store, damaged, count, err);
+    store_close(&store);
     return ret;
 }
 
@@ -64,7 +94,7 @@ int upkeep_prune(struct arena *a, const struct prune_request *request, size_t *r
     int ret = limits_of(a, request, &limits, err);
     if (ret < 0)
         return ret;
-    ret = show_store(a, &store, err);
+    ret = prewarm_open_store(a, &store, err);
     if (ret == -ENOENT)
         return request->key == NULL ? 0 : error_text(err, -ENOENT, "there is no snapshot '%s'", request->key);
     if (ret < 0)

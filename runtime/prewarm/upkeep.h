@@ -9,7 +9,6 @@
 
 struct arena;
 struct error;
-struct store;
 
 struct prune_request {
     bool all;                  /* remove every snapshot */
@@ -22,7 +21,11 @@ struct prune_request {
  * if there is none with that key. */
 int upkeep_prune(struct arena *a, const struct prune_request *request, size_t *removed, struct error *err);
 
-/* Compare a snapshot with its checksum. Return 0, -ENOENT, or another negative errno if it is damaged. */
-int upkeep_verify(struct arena *a, const struct store *store, const char *key, struct error *err);
+/* Compare a snapshot with its checksum; with key NULL, all of them. Of all, *count is the number, and
+ * *damaged has the reasons of those that are damaged. A snapshot that was removed after the list was made is
+ * not damaged, and neither is one of another version of the runtime. Return 0 or a negative errno: for one
+ * key -ENOENT, or another if it is damaged. */
+int upkeep_verify(struct arena *a, const char *key, struct str_list *damaged, size_t *count,
+                  struct error *err);
 
 #endif
