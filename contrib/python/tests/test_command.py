@@ -228,6 +228,46 @@ for name in ('file/below', 'file/far/below', 'directory', 'link/x', 'link/far/x'
     assert pysbx("run", "--output", str(out), "-c", f"{source}\nraise SystemExit(3)").returncode == 3
 
 
+def test_files_that_nothing_keeps_are_named() -> None:
+    source = "open('/output/a.csv', 'w').write('x' * 3000)"
+    assert pysbx("run", "-c", source).stderr == "pysbx: left a.csv (3 KiB): --output DIR keeps them\n"
+    assert pysbx("run", "-q", "-c", source).stderr == ""
+
+
+def test_verbose_says_how_it_started_and_what_it_used() -> None:
+    said = pysbx("run", "-v", "-c", "print(1)").stderr
+    assert re.fullmatch(r"pysbx: started (warm|cold .*); [\d.]+ s, [\d.]+ s of CPU(, \d+ MiB at most)?\n", said)
+
+
+def test_a_directory_is_put_and_names_can_be_given(tmp_path: Path) -> None:
+    inner = tmp_path / "data" / "part"
+    inner.mkdir(parents=True)
+    (inner / "x.csv").write_text("1")
+    (inner / "a:b").write_text("2")
+    source = "import glob; print(sorted(glob.glob('**', recursive=True)))"
+    files = ("--file", f"{tmp_path}/data", "--file", f"{inner}/x.csv:other/y.csv", "--file", f"{inner}/a:b")
+    done = pysbx("run", *files, "-c", source)
+    found = ["a:b", "data", "data/part", "data/part/a:b", "data/part/x.csv", "other", "other/y.csv"]
+    assert (done.stdout, done.stderr) == (f"{found}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "attribute", "expected"),
+    [
+        ("--memory", "512", "memory_mb", 512),
+        ("--memory", "1g", "memory_mb", 1024),
+        ("--memory", "1.5G", "memory_mb", 1536),
+        ("--timeout", "2m", "timeout_sec", 120.0),
+        ("--timeout", "1500ms", "timeout_sec", 1.5),
+        ("--output-limit", "64k", "output_limit", 65536),
+    ],
+)
+def test_numbers_may_have_a_unit(option: str, value: str, attribute: str, expected: float) -> None:
+    from pysbx.command.main import make_parser
+
+    assert getattr(make_parser("run").parse_args(["run", option, value]), attribute) == expected
+
+
 def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / folder / "data.csv" for folder in ("a", "b")]
     for path in paths:
@@ -265,7 +305,7 @@ def test_run_with_a_profile() -> None:
         (["run", "--memory", "1", "-c", "1"], 2, "pysbx: --memory: 1 is less than an interpreter takes"),
         (["run", "--preload", "5x", "-c", "1"], 2, "pysbx: --preload: '5x' is not the name of a module"),
         (["run", "--rootfs", "/", "--image", "x", "-c", "1"], 2, "virtualenv, rootfs and image exclude each other"),
-        (["run", "--memory", "x", "-c", "1"], 2, "invalid int"),
+        (["run", "--memory", "x", "-c", "1"], 2, "'x' is not a number of MiB, such as 512, 512m or 1g"),
         (["run", "--mount", "a:b:c:d", "-c", "1"], 2, "SOURCE"),
         (["run", "--with", "-e .", "-c", "1"], 2, "pysbx: --with: '-e .' is not a requirement"),
         (["run", "/nonexistent.py"], 2, "nonexistent"),
@@ -273,6 +313,13 @@ def test_run_with_a_profile() -> None:
         (["run", "--virtualenv", "/nonexistent", "-c", "1"], 125, "pyvenv.cfg"),
         (["run", "--mount", "/nonexistent", "-c", "1"], 125, "mount '/nonexistent': No such file or directory"),
         (["nonsense"], 2, "invalid choice"),
+        (["help"], 2, "did you mean --help?"),
+        (["rnu", "-c", "1"], 2, "did you mean run?"),
+        (["run", "--memry", "5", "-c", "1"], 2, "unrecognized arguments: --memry: did you mean --memory?"),
+        (["run", "-r", "x", "-c", "1"], 2, "did you mean --requirements?"),
+        (["serve", "--port", "8080"], 2, "did you mean --listen?"),
+        (["run", "--memory", "1k", "-c", "1"], 2, "'1k' is not a number of MiB, such as 512, 512m or 1g"),
+        (["deps", "remove", "nonsense"], 2, "there is no set 'nonsense': `pysbx deps list` shows their keys"),
         ([], 2, "COMMAND"),
         (["run", "-c"], 2, "-c: an argument is expected"),
         (["run", "/usr"], 2, "'/usr': Is a directory"),
@@ -447,7 +494,9 @@ def test_deps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(requirement in line for requirement in long)
     assert "thing>=1" in pysbx("deps", "list").stdout
     assert json.loads(pysbx("deps", "prune", "--days", "1", "--json").stdout) == []
-    assert len(json.loads(pysbx("deps", "prune", "--json").stdout)) == 2
+    (removed,) = json.loads(pysbx("deps", "remove", "--json", "thing>=1").stdout)
+    assert removed["requirements"] == ["thing>=1"]
+    assert len(json.loads(pysbx("deps", "prune", "--json").stdout)) == 1
     done = pysbx("run", "--with", "none-such", "--wheels", str(tmp_path), "-c", "1")
     assert done.returncode == 125
     assert "No matching distribution" in done.stderr
@@ -582,7 +631,7 @@ def test_completion_completes() -> None:
     ("typed", "words"),
     [
         ("d", "deps doctor"),
-        ("deps ", "list prune install"),
+        ("deps ", "list remove prune install"),
         ("deps prune --d", "--days"),
         ("deps install --wheels ", "folder"),
         ("completion ", "bash zsh fish"),

@@ -152,6 +152,20 @@ def test_names_are_completed(sand: Kernel) -> None:
     assert reply["content"]["matches"] == ["long_name_of_a_list"]
 
 
+def test_kernels_are_listed_and_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--prefix", str(tmp_path)]
+    assert main(["kernel", "install", "--name", "one", "--warm", "off", *OPTIONS, *where]) == 0
+    other = tmp_path / "share/jupyter/kernels/other"
+    other.mkdir()
+    (other / "kernel.json").write_text('{"argv": ["python3", "-m", "ipykernel"], "display_name": "not ours"}')
+    capsys.readouterr()
+    assert main(["kernel", "list", *where]) == 0
+    assert capsys.readouterr().out == "one  Python in a sandbox (one)\n"
+    assert main(["kernel", "uninstall", "other", *where]) == 2
+    assert main(["kernel", "uninstall", "one", *where]) == 0
+    assert [path.name for path in other.parent.iterdir()] == ["other"]
+
+
 def test_a_kernel_ends_with_jupyter_and_with_sigterm(installed: str) -> None:
     for end in ("signal_kernel", "client.shutdown"):
         sand = Kernel()

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import threading
@@ -129,6 +130,33 @@ def install(directory: Path, name: str, display_name: str, argv: list[str], *, s
     }
     write_whole(made / "kernel.json", json.dumps(content, indent=1).encode(), 0o600 if private else 0o644)
     return made
+
+
+def installed(directory: Path) -> list[tuple[str, str]]:
+    """Return name and title of each kernel of this package in a directory of specifications."""
+    found = []
+    for path in sorted(directory.glob("*/kernel.json")):
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            words, title = " ".join(about["argv"]), str(about["display_name"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if "pysbx" in words and " kernel run " in words:
+            found.append((path.parent.name, title))
+    return found
+
+
+def uninstall(directory: Path, name: str) -> None:
+    """Remove the specification of a kernel of this package.
+
+    Raises:
+        ValueError: there is none with this name.
+        OSError: it cannot be removed.
+    """
+    check_name(name)
+    if name.lower() not in dict(installed(directory)):
+        raise ValueError(f"there is no kernel '{name}' of pysbx in '{directory}': `pysbx kernel list` shows them")
+    shutil.rmtree(directory / name.lower())
 
 
 def read_connection(path: str) -> Json:

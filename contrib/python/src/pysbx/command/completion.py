@@ -11,7 +11,7 @@ SHELLS = ("bash", "zsh", "fish")
 # The choices of values for which the parser accepts any string.
 KNOWN = {"profile": profiles.names, "profiles": profiles.names, "name": profiles.names}
 # Values that are paths of the host, by the names that help shows for them.
-FILES = ("PATH", "FILE", "SOURCE[:TARGET[:rw]]")
+FILES = ("PATH", "PATH[:NAME]", "FILE", "SOURCE[:TARGET[:rw]]")
 DIRECTORIES = ("DIR",)
 # Bash takes "=" for a word, which shtab does not expect.
 BASH = """

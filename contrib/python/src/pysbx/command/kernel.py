@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pysbx.base import children
-from pysbx.base.text import writer
+from pysbx.base.text import visible, writer
 from pysbx.options import command_line
 from pysbx.options.keywords import OPTIONS
 from pysbx.options.mount import Mount
@@ -27,6 +27,12 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
     make.add_argument("--prefix", metavar="DIR", help="install below DIR/share/jupyter, not for this user")
     command_line.add(make)
     make.set_defaults(function=install)
+    for name, text, function in (("list", "list such kernels", show), ("uninstall", "remove one", uninstall)):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("--prefix", metavar="DIR", help="of kernels that were installed with it")
+        if name == "uninstall":
+            action.add_argument("kernel", metavar="NAME", help="its name, as `kernel list` shows it")
+        action.set_defaults(function=function)
     start = actions.add_parser("run", help="be a kernel: Jupyter calls this")
     start.add_argument("-f", dest="connection", required=True, metavar="FILE", help="the connection file")
     command_line.add(start)
@@ -86,6 +92,25 @@ def install(arguments: argparse.Namespace) -> int:
     argv = children.module("pysbx", "kernel", "run", *words_of(arguments))
     path = kernel.install(_directory(arguments.prefix), arguments.name, title, argv, shared=bool(arguments.prefix))
     print(f"kernel '{arguments.name}' is installed in {path}")
+    return 0
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx kernel list`."""
+    from pysbx import kernel  # noqa: PLC0415 (asyncio)
+
+    for name, title in kernel.installed(_directory(arguments.prefix)):
+        print(visible(f"{name}  {title}"))
+    return 0
+
+
+def uninstall(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx kernel uninstall`."""
+    from pysbx import kernel  # noqa: PLC0415 (asyncio)
+
+    directory = _directory(arguments.prefix)
+    kernel.uninstall(directory, arguments.kernel)
+    print(f"kernel '{arguments.kernel}' is removed from {directory}")
     return 0
 
 

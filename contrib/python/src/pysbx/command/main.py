@@ -44,13 +44,38 @@ class _ShowVersion(argparse.Action):
         parser.exit()
 
 
+# Words of other programs, and what they are here.
+MEANT = {"-r": "--requirements", "--port": "--listen", "--host": "--listen", "help": "--help", "version": "--version"}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors name what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error with a suggestion, and exit with 2."""
+        from difflib import get_close_matches  # noqa: PLC0415 (for an error only)
+
+        below = [
+            parser
+            for action in self._actions
+            if isinstance(action, argparse._SubParsersAction)
+            for parser in action.choices.values()
+        ]
+        known = {name for parser in (self, *below) for name in parser._option_string_actions}
+        if "invalid choice" in message:
+            known |= COMMANDS.keys()
+        words = [part.split("=")[0].strip("'") for part in message.partition(": ")[2].split() if part.strip("'")]
+        near = next((near[0] for word in words if (near := get_close_matches(MEANT.get(word, word), known, 1))), "")
+        super().error(f"{message}: did you mean {near}?" if near and near not in words else message)
+
+
 def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of the command line.
 
     Args:
         wanted: the only command that gets its options, and whose module is imported; by default all do.
     """
-    parser = argparse.ArgumentParser(prog="pysbx", description="Run untrusted Python code in a sandbox.")
+    parser = _Parser(prog="pysbx", description="Run untrusted Python code in a sandbox.")
     parser.add_argument("--version", action=_ShowVersion, help="show the version and the runtime")
     parser.set_defaults(make_parser=make_parser)  # for the completion
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -62,6 +62,8 @@ def _script(arguments: argparse.Namespace) -> dict[str, Any]:
             print("pysbx: type the program, and Ctrl-D at its end", file=sys.stderr)
         return {"source": _source(name, _read(name, sys.stdin.buffer)), "name": name, "argv": rest, "files": files}
     base = Path(name).name
+    if Path(name).is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     with_script = _files([*(arguments.files or []), name])
     source = _source(name, with_script[base])
     if _has_room(arguments, base):
@@ -123,31 +125,55 @@ def save(done: Execution, directory: str) -> list[str]:
     return complaints
 
 
+def _named_file(text: str) -> tuple[Path, str]:
+    """Return the path of a file or directory, and its name in /work: PATH, or PATH:NAME."""
+    path, colon, name = text.rpartition(":")
+    if not colon or Path(text).exists():
+        return Path(text), Path(text).absolute().name
+    return Path(path), name
+
+
+def _below(path: Path, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the name in /work and the path of a file, or of each file below a directory (but not below links)."""
+    if not path.is_dir():
+        yield name, str(path)
+        return
+    for top, folders, names in os.walk(path):
+        folders.sort()
+        inner = PurePosixPath(name, Path(top).relative_to(path))
+        yield from ((str(inner / one), os.path.join(top, one)) for one in sorted(names))
+
+
 def _files(paths: list[str]) -> dict[str, bytes]:
-    """Return the contents of files by the names that they get in /work.
+    """Return the contents of files by the names that they get in /work; of a directory, of all files below it.
 
     Raises:
-        ValueError: two would get the same.
+        ValueError: two would get the same, or there are more bytes than a sandbox takes.
     """
     chosen: dict[str, str] = {}
-    for path in paths:
-        other = chosen.setdefault(Path(path).name, path)
-        if other != path:
-            advice = "rename one, or mount their directories"
-            raise ValueError(f"--file: '{other}' and '{path}' would both be /work/{Path(path).name}: {advice}")
-    return {name: _read(path) for name, path in chosen.items()}
+    for text in paths:
+        for name, path in _below(*_named_file(text)):
+            other = chosen.setdefault(name, path)
+            if other != path:
+                advice = f"give one another name, as in {path}:NAME"
+                raise ValueError(f"--file: '{other}' and '{path}' would both be /work/{name}: {advice}")
+    content, room = {}, MAX_FILES
+    for name, path in chosen.items():
+        content[name] = _read(path, room=room)
+        room -= len(content[name])
+    return content
 
 
-def _read(path: str, stream: BinaryIO | None = None) -> bytes:
+def _read(path: str, stream: BinaryIO | None = None, room: int = MAX_FILES) -> bytes:
     """Return the content of a file, which may be a stranger's, or of a stream.
 
     Raises:
-        ValueError: it has more bytes than a sandbox takes.
+        ValueError: it has more bytes than there is room for.
     """
     with contextlib.nullcontext(stream) if stream else Path(path).open("rb") as file:
-        content = file.read(MAX_FILES + 1)
-    if len(content) > MAX_FILES:
-        raise ValueError(f"'{path}': more than {MAX_FILES} bytes: mount its directory instead")
+        content = file.read(room + 1)
+    if len(content) > room:
+        raise ValueError(f"'{path}': the files have more than {MAX_FILES} bytes: mount the directory instead")
     return content
 
 
@@ -165,11 +191,15 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help="run this text, with arguments")
     what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run this module, with arguments")
-    parser.add_argument("--file", dest="files", action="append", metavar="PATH", help="put this file into /work")
+    parser.add_argument(
+        "--file", dest="files", action="append", metavar="PATH[:NAME]", help="put this file or directory into /work"
+    )
     parser.add_argument("--stdin", metavar="PATH", help="file for its standard input; - for that of this command")
     parser.add_argument("--output", metavar="DIR", help="write the files of /output to this directory")
     parser.add_argument("--raw", action="store_true", help="pass control characters to the terminal")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say at the end how it started, and what it used")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only what the program prints, and errors")
     command_line.add(parser)
     parser.add_argument(
         "file", nargs=argparse.REMAINDER, metavar="FILE", help="run this file, or - for standard input, with arguments"
@@ -262,17 +292,30 @@ def run(arguments: argparse.Namespace) -> int:
     code = done.exit_code or (INCOMPLETE if complaints else 0)
     if arguments.json:
         print(as_json(done))
-        say("".join(complaints))
-        return code
-    if done.error is not None and (done.error.traceback or not done.violations):
-        say(unsaid(done))
-        if done.error.hint:
-            say(f"hint: {done.error.hint}\n")
-    for violation in done.violations:
-        say(f"{violation}\n")
-    if done.left_out:
-        say(f"pysbx: too large together (--answer-limit), or not readable; left out: {_named(done.left_out)}\n")
-    elif done.truncated:
-        say("\npysbx: output was cut (--output-limit)\n")
+    else:
+        say("".join(_remarks(done, arguments)))
     say("".join(complaints))
     return code
+
+
+def _remarks(done: Execution, arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield what the command says after a program, in lines."""
+    if done.error is not None and (done.error.traceback or not done.violations):
+        yield unsaid(done)
+        if done.error.hint:
+            yield f"hint: {done.error.hint}\n"
+    yield from (f"{violation}\n" for violation in done.violations)
+    if arguments.quiet:
+        return
+    if done.left_out:
+        yield f"pysbx: too large together (--answer-limit), or not readable; left out: {_named(done.left_out)}\n"
+    elif done.truncated:
+        yield "\npysbx: output was cut (--output-limit)\n"
+    if done.artifacts and not arguments.output:
+        sizes = tuple(f"{name} ({-(-len(data) // 1024)} KiB)" for name, data in done.artifacts.items())
+        yield f"pysbx: left {_named(sizes)}: --output DIR keeps them\n"
+    if arguments.verbose:
+        used = done.usage
+        memory = f", {used.peak_memory_mb:.0f} MiB at most" if used.peak_memory_mb else ""
+        state = "warm" if done.warm else "cold (`pysbx warm` with the same options says why)"
+        yield f"pysbx: started {state}; {used.wall_sec:.3f} s, {used.cpu_sec:.3f} s of CPU{memory}\n"

@@ -22,6 +22,7 @@ from pysbx.options import command_line, profiles
 from pysbx.options.options import make_options
 from pysbx.packages import dependencies
 
+ACTIONS = {"list": "show them", "remove": "remove some", "prune": "remove old ones", "install": "make one"}
 COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
 # The width of a table that another program reads.
 UNBOUNDED = 100_000
@@ -52,11 +53,13 @@ def print_json(content: Any) -> None:
 def add_deps(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `pysbx deps`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, text in (("list", "show them"), ("prune", "remove sets"), ("install", "make one")):
+    for name, text in ACTIONS.items():
         action = actions.add_parser(name, help=text)
         action.add_argument("--json", action="store_true", help="print JSON")
         if name == "prune":
             action.add_argument("--days", type=float, default=0.0, metavar="N", help="only sets unused for N days")
+        if name == "remove":
+            action.add_argument("sets", nargs="+", metavar="SET", help="key of a set, or its only requirement")
         if name == "install":
             command_line.add_source(action)
             action.add_argument("requirements", nargs="+", metavar="REQUIREMENT", help="as in 'pandas>=2'")
@@ -64,10 +67,13 @@ def add_deps(parser: argparse.ArgumentParser) -> None:
 
 
 def deps(arguments: argparse.Namespace) -> int:
-    """Carry out `pysbx deps list|prune|install`."""
+    """Carry out `pysbx deps list|remove|prune|install`."""
     if arguments.action == "install":
         prepare(make_options(**command_line.given(arguments), dependencies=arguments.requirements))
-    found = dependencies.prune(arguments.days) if arguments.action == "prune" else dependencies.installed()
+    if arguments.action == "remove":
+        found = dependencies.remove(arguments.sets)
+    else:
+        found = dependencies.prune(arguments.days) if arguments.action == "prune" else dependencies.installed()
     if arguments.action == "install":
         found = found[:1]
     if arguments.json:
@@ -77,7 +83,8 @@ def deps(arguments: argparse.Namespace) -> int:
         (item.key, ", ".join(item.requirements), item.python, f"{item.size / 2**20:.1f} MiB", ago(item.used))
         for item in found
     ]
-    print_table(("removed" if arguments.action == "prune" else "set", "requirements", "python", "size", "used"), rows)
+    first = "removed" if arguments.action in ("prune", "remove") else "set"
+    print_table((first, "requirements", "python", "size", "used"), rows)
     return 0
 
 

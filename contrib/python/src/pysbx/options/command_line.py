@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pysbx.options.declaration import Declared, Flag
@@ -10,6 +11,35 @@ from pysbx.options.keywords import OPTIONS
 
 # The options that the command line has, with their flags.
 FLAGS = [(declared, declared.option.flag) for declared in OPTIONS.values() if declared.option.flag is not None]
+
+
+SIZES = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+TIMES = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+# By the name that help shows for a value: what a number without a unit counts, the units, and an example.
+UNITS: dict[str, tuple[float, Mapping[str, float], str]] = {
+    "MIB": (SIZES["m"], SIZES, "MiB, such as 512, 512m or 1g"),
+    "BYTES": (1, SIZES, "bytes, such as 65536 or 64k"),
+    "SECONDS": (1, TIMES, "seconds, such as 90, 90s or 2m"),
+}
+
+
+def _with_unit(metavar: str, kind: type) -> Callable[[str], Any]:
+    """Return the conversion of a number that may have a unit, as Docker and Podman take them."""
+    counted, units, example = UNITS[metavar]
+
+    def convert(text: str) -> Any:
+        unit = next((unit for unit in units if text.lower().endswith(unit)), "")
+        try:
+            if not unit:
+                return kind(text)
+            value = float(text[: -len(unit)]) * units[unit] / counted
+            if kind is float or value.is_integer():
+                return kind(value)
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of {example}")
+
+    return convert
 
 
 def spoken(message: str) -> str:
@@ -30,6 +60,8 @@ def _add_one(group: argparse._ActionsContainer, declared: Declared, flag: Flag) 
     else:
         given["metavar"] = flag.metavar
         given["type"] = flag.parse or (declared.type if declared.type in (int, float) else None)
+        if flag.metavar in UNITS:
+            given["type"] = _with_unit(flag.metavar, declared.type)
     if flag.several:
         given["action"] = "append"
     group.add_argument(flag.name, **given)

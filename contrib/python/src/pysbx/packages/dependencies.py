@@ -237,6 +237,30 @@ def installed() -> list[InstalledSet]:
     return sorted(found, key=lambda item: item.used, reverse=True)
 
 
+def _remove(item: InstalledSet) -> None:
+    """Remove a set, unless another program is making it."""
+    with locked(_top() / f".{item.key}.lock"):
+        trees.remove(_top() / item.key)
+
+
+def remove(names: Collection[str]) -> list[InstalledSet]:
+    """Remove the sets with these keys, or with these requirements alone; return them.
+
+    Raises:
+        ValueError: there is none with such a key or requirement. Nothing is removed.
+    """
+    there = installed()
+    found = []
+    for name in names:
+        named = [item for item in there if item.key == name or item.requirements == (name,)]
+        if not named:
+            raise ValueError(f"there is no set '{name}': `pysbx deps list` shows their keys")
+        found += named
+    for item in found:
+        _remove(item)
+    return found
+
+
 def prune(older_than_days: float = 0.0) -> list[InstalledSet]:
     """Remove the sets that were unused for some days, and the rest of killed installations; return the sets."""
     if not older_than_days >= 0:
@@ -244,8 +268,7 @@ def prune(older_than_days: float = 0.0) -> list[InstalledSet]:
     limit = time.time() - older_than_days * 86400
     removed = [item for item in installed() if item.used <= limit]
     for item in removed:
-        with locked(_top() / f".{item.key}.lock"):
-            trees.remove(_top() / item.key)
+        _remove(item)
     for path in _top().glob(".new-*"):
         if path.lstat().st_mtime < time.time() - 86400:
             trees.remove(path)
