@@ -1,5 +1,5 @@
 /* Answers from prlimit(2), umask(2), sched_getaffinity(2), sched_getscheduler(2), sched_getparam(2),
- * getpriority(2), lstat(2). */
+ * getpriority(2), lstat(2), access(2). */
 #include "warm/question.h"
 
 #include <inttypes.h>
@@ -77,6 +77,11 @@ static int answer_mount(const char *rest, char *out, size_t size)
     return snprintf(out, size, "%d", told && one.st_dev != other.st_dev);
 }
 
+static int answer_write(const char *rest, char *out, size_t size)
+{
+    return snprintf(out, size, "%d", access(rest, W_OK) == 0);
+}
+
 static int answer_hidden(const char *rest, char *out, size_t size)
 {
     char top[NAME_MAX + 2];
@@ -91,9 +96,9 @@ static const struct {
     const char *name; /* with a space: something follows */
     int (*answer)(const char *rest, char *out, size_t size);
 } questions[] = {
-    {QUESTION_AFFINITY, answer_affinity}, {QUESTION_LIMIT, answer_limit},   {"umask", answer_umask},
-    {"scheduler", answer_scheduler},      {QUESTION_KIND, answer_kind},     {QUESTION_MODE, answer_mode},
-    {QUESTION_MOUNT, answer_mount},       {QUESTION_HIDDEN, answer_hidden},
+    {QUESTION_AFFINITY, answer_affinity}, {QUESTION_LIMIT, answer_limit}, {"umask", answer_umask},
+    {"scheduler", answer_scheduler},      {QUESTION_KIND, answer_kind},   {QUESTION_MODE, answer_mode},
+    {QUESTION_MOUNT, answer_mount},       {QUESTION_WRITE, answer_write}, {QUESTION_HIDDEN, answer_hidden},
 };
 
 /* Return the number of the question, and what follows its name; -1 for another text. */

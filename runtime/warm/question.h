@@ -8,6 +8,7 @@
  *   mode PATH  type, mode, owner and group of a device or of a directory beneath /dev, in the container.
  *   mount PATH whether a directory belongs to another file system than the one above it, as os.path.ismount()
  * looks.
+ *   write PATH whether access(2) allows the process to write to a file or directory.
  *   hidden PATH whether another mount is above a file of /proc or /sys, or above a directory on the way to
  * it. */
 #ifndef PYSBX_WARM_QUESTION_H
@@ -21,6 +22,7 @@
 #define QUESTION_KIND   "kind "
 #define QUESTION_MODE   "mode "
 #define QUESTION_MOUNT  "mount "
+#define QUESTION_WRITE  "write "
 #define QUESTION_HIDDEN "hidden "
 
 #define QUESTION_AFFINITY "affinity"

@@ -6,6 +6,8 @@
 
 load ../lib/warm-stale.bash
 
+SEEN='import look; print(look.seen)'
+
 @test "a variable that an import reads has another value, or none" {
     module greeting.py <<<'import os; text = os.environ.get("GREETING", "unset")'
     preload greeting
@@ -273,6 +275,22 @@ asks() {
     expect 0 warm -c "$SAY"
     [[ $output != "$before" ]]
     now_says "$output" -c "$SAY"
+}
+
+# The builder may write to neither, so a program that may gets no snapshot of such imports.
+@test "a volume, or /dev/shm, that only some containers may write to" {
+    local place options
+    mkdir --mode=1777 shared
+    for place in /data /dev/shm; do
+        module look.py <<<"import os; seen = os.access('$place', os.W_OK)"
+        preload look
+        for options in ro rw ro; do
+            configure 'unmount(arguments[0]); mount(arguments[0], arguments[1], "bind", arguments[2])' "$place" "$PWD/shared" "$options"
+            expect 0 either -c "$SEEN"
+            output_is "$([[ $options == ro ]] && echo False || echo True)"
+        done
+        now_says False -c "$SEEN"
+    done
 }
 
 # The host's, or that of another container: --ipc, or a volume.

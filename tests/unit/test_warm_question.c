@@ -50,6 +50,7 @@ static void test_answers(void)
     snprintf(cpus, sizeof(cpus), "%lx", *(unsigned long *)&first);
     ok(answer_is("affinity", cpus), "the set of CPUs: %s", cpus);
     ok(answer_is("mode /dev/null", "20666 0 0"), "type, mode and owner of a device");
+    ok(answer_is("write /dev/null", "1") && answer_is("write /does-not-exist", "0"), "files to write to");
     ok(answer_is("kind /dev/null", "20000"), "a device");
     ok(answer_is("kind /dev/does-not-exist", "0"), "a file that does not exist");
     ok(answer_is("mount /proc", "1") && answer_is("mount /proc/self", "0"), "a mount point, and a directory");

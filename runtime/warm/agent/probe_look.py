@@ -96,6 +96,8 @@ def answer(question: str) -> bytes:
     if name == "scheduler":
         priority = posix.sched_getparam(0).sched_priority
         return b"%d %d %d" % (posix.sched_getscheduler(0), priority, posix.getpriority(posix.PRIO_PROCESS, 0))
+    if name == "write":
+        return b"%d" % posix.access(rest, posix.W_OK)
     return b"%d" % is_hidden(rest) if name == "hidden" else about_file(name, rest)
 
 

@@ -158,7 +158,7 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     sought = kinds.keys() | trace.made | watch.made
     made = {path for path in sought if path.startswith(TEMPORARY) and changed_at(path) >= watch.began}
     LEFT.update(made)
-    trace.values -= made | {f"mode {path}" for path in made}
+    trace.values -= made | {f"{question} {path}" for path in made for question in ("mode", "write")}
     records = {put(kinds[path], path) for path in kinds.keys() - made if not f"{path}/".startswith(ELSEWHERE)}
     records |= {put("V", f"{NO_FILE.hex()}:kind {path}") for path in made}
     if made:

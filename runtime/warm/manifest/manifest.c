@@ -304,6 +304,10 @@ static int other_value(const char *value, struct error *err)
 {
     const char *kind = str_after(value, QUESTION_KIND), *mount = str_after(value, QUESTION_MOUNT);
     const char *hidden = str_after(value, QUESTION_HIDDEN);
+    const char *write = str_after(value, QUESTION_WRITE);
+    if (write != NULL)
+        return error_text(err, -ESTALE,
+                          "the imports asked whether they may write to '%s', and saw another answer", write);
     if (hidden != NULL)
         return error_text(err, -ESTALE, "a mount hides '%s', or hides it no longer", hidden);
     if (mount != NULL)

@@ -26,6 +26,7 @@ enum observed {
     OBSERVED_EXECUTE, /* a path */
     OBSERVED_STATUS,  /* a path */
     OBSERVED_NAME,    /* a path: does it exist? */
+    OBSERVED_ACCESS,  /* a path with access(2) mode */
     OBSERVED_MADE,    /* a path that the call creates */
     OBSERVED_SPACE,   /* a path: how much space is free? */
     OBSERVED_ADDRESS, /* a socket address and its length */

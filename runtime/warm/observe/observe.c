@@ -473,6 +473,18 @@ static bool is_random(pid_t pid, const char *path)
            (st.st_rdev == makedev(1, 8) || st.st_rdev == makedev(1, 9));
 }
 
+/* The mounts of the builder are read-only, so whether a file may be written to is a question to the
+ * container. */
+static void note_access(struct observer *o, uint64_t mode, const char *path)
+{
+    char question[sizeof(QUESTION_WRITE) + PATH_MAX];
+    note(o, 'p', path);
+    if ((mode & W_OK) == 0)
+        return;
+    snprintf(question, sizeof(question), QUESTION_WRITE "%s", path);
+    note(o, 'q', question);
+}
+
 /* The interpreter may open the device before the imports begin, for the seed of hash(3). */
 static void note_open(struct observer *o, uint64_t flags, const char *path)
 {
@@ -529,6 +541,8 @@ static void note_path(struct observer *o, const struct observed_call *call)
         note_program(o, path);
     else if (call->kind == OBSERVED_MADE)
         note_made(o, path);
+    else if (call->kind == OBSERVED_ACCESS)
+        note_access(o, args[call->detail], path);
     else if (call->kind == OBSERVED_OPEN || call->kind == OBSERVED_OPEN2)
         note_open(o, call->kind == OBSERVED_OPEN ? args[call->detail] : how.flags, path);
     else
