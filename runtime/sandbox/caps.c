@@ -120,13 +120,19 @@ static void restrict_to(uint64_t *set, uint64_t allowed, struct omitted *refused
     *set &= allowed;
 }
 
-/* The specification demands these warnings. */
-static void report(const struct omitted *unknown, const struct omitted *refused)
+/* The specification demands the warnings. A capability that is left out of the ambient set alone is granted,
+ * and Buildah asks for each of its capabilities in that set without the inheritable one. */
+static void report(const struct omitted *unknown, const struct omitted *refused,
+                   const struct omitted *not_raised)
 {
     if (unknown->length > 0)
         log_notice("process.capabilities: %s: unknown, and left out", unknown->names);
     if (refused->length > 0)
         log_notice("process.capabilities: %s: cannot be granted, and left out", refused->names);
+    if (not_raised->length > 0)
+        log_debug("process.capabilities.ambient: %s: not in both the permitted and the inheritable set, and "
+                  "left out of the ambient set",
+                  not_raised->names);
 }
 
 int caps_plan(const struct spec_process *process, bool user_namespace, struct caps_plan *out,
@@ -144,7 +150,7 @@ int caps_plan(const struct spec_process *process, bool user_namespace, struct ca
         {&asked->permitted, &out->permitted}, {&asked->inheritable, &out->inheritable},
         {&asked->ambient, &out->ambient},
     };
-    struct omitted unknown = {.length = 0}, refused = {.length = 0};
+    struct omitted unknown = {.length = 0}, refused = {.length = 0}, not_raised = {.length = 0};
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
         decode(sets[i].list, sets[i].set, &unknown);
     uint64_t possible = 0;
@@ -155,8 +161,9 @@ int caps_plan(const struct spec_process *process, bool user_namespace, struct ca
     restrict_to(&out->permitted, possible, &refused);
     restrict_to(&out->effective, out->permitted, &refused);
     restrict_to(&out->inheritable, possible & out->bounding, &refused);
-    restrict_to(&out->ambient, out->permitted & out->inheritable, &refused);
-    report(&unknown, &refused);
+    restrict_to(&out->ambient, possible, &refused);
+    restrict_to(&out->ambient, out->permitted & out->inheritable, &not_raised);
+    report(&unknown, &refused, &not_raised);
     return 0;
 }
 

@@ -207,6 +207,16 @@ process["capabilities"]["bounding"].append("CAP_NET_BIND_SERVICE")'
     [[ $stderr == "pysbx-runtime: process.capabilities: 'CAP_SYS_BOOT': cannot be granted, and left out" ]]
 }
 
+@test "process.capabilities: what only the ambient set lacks is granted, so that is a debug message" {
+    make_bundle sh -c "$(print_sets)"
+    configure 'capabilities("CAP_CHOWN", sets="bounding effective permitted ambient")' # as Buildah does
+    expect 0 run_box
+    output_has "Eff 1"
+    stderr_is_empty
+    expect 0 runtime --debug run --bundle bundle box
+    stderr_has "process.capabilities.ambient: 'CAP_CHOWN': not in both the permitted and the inheritable set"
+}
+
 @test "process.noNewPrivileges: applies to the program, or not" {
     make_bundle sh -c 'grep NoNewPrivs /proc/self/status'
     local value
