@@ -53,16 +53,14 @@ static bool given_time(struct opt_u64 time)
     return time.set && time.value != 0;
 }
 
-/* sched_setattr(2) says which numbers belong to which policy. */
+/* sched_setattr(2) says which numbers belong to which policy. The kernel ignores a nice value that has no
+ * meaning for the policy, and refuses such a priority. */
 static int validate_scheduler(const struct spec_scheduler *s, struct error *err)
 {
     if (s == NULL)
         return 0;
-    bool normal = str_eq(s->policy, "SCHED_OTHER") || str_eq(s->policy, "SCHED_BATCH");
     bool realtime = str_eq(s->policy, "SCHED_FIFO") || str_eq(s->policy, "SCHED_RR");
     bool deadline = str_eq(s->policy, "SCHED_DEADLINE");
-    if (given(s->nice) && !normal)
-        return error_set(err, -EINVAL, "process.scheduler.nice: has no meaning for %s", s->policy);
     if (given(s->priority) && !realtime)
         return error_set(err, -EINVAL, "process.scheduler.priority: has no meaning for %s", s->policy);
     if (realtime && !given(s->priority))

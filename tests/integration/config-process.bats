@@ -313,6 +313,18 @@ JSON
     is_refused "process.scheduler.policy"
 }
 
+@test "process.scheduler.nice: is ignored by policies without nice values, as by the kernel" {
+    make_bundle awk '{ print $41 }' /proc/self/stat
+    configure 'process["scheduler"] = {"policy": "SCHED_IDLE", "nice": 5}'
+    expect 0 run_box
+    output_is 5
+    local policy
+    for policy in '"SCHED_FIFO", "priority": 10' '"SCHED_RR", "priority": 10' '"SCHED_DEADLINE", "runtime": 1000000, "deadline": 2000000'; do
+        configure "process['scheduler'] = {'policy': $policy, 'nice': 5}"
+        expect 0 runtime plan --bundle bundle
+    done
+}
+
 @test "process.ioPriority: class and level" {
     make_bundle ionice
     configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_BE", "priority": 6}'

@@ -127,10 +127,10 @@ static void test_scheduler(void)
     } rows[] = {
         {"\"SCHED_OTHER\",\"nice\":-20", ""},
         {"\"SCHED_BATCH\",\"nice\":19,\"priority\":0", ""},
-        {"\"SCHED_IDLE\",\"nice\":1", "process.scheduler.nice: has no meaning for SCHED_IDLE"},
+        {"\"SCHED_IDLE\",\"nice\":1", ""},
         {"\"SCHED_FIFO\",\"priority\":99", ""},
         {"\"SCHED_FIFO\"", "process.scheduler.priority: SCHED_FIFO needs a priority from 1 to 99"},
-        {"\"SCHED_RR\",\"priority\":1,\"nice\":1", "process.scheduler.nice: has no meaning for SCHED_RR"},
+        {"\"SCHED_RR\",\"priority\":1,\"nice\":1", ""},
         {"\"SCHED_OTHER\",\"priority\":1", "process.scheduler.priority: has no meaning for SCHED_OTHER"},
         {"\"SCHED_OTHER\",\"runtime\":1",
          "process.scheduler: runtime, deadline and period have no meaning for SCHED_OTHER"},
