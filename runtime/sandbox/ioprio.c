@@ -32,9 +32,6 @@ int ioprio_plan(const struct spec_io_priority *priority, struct ioprio_plan *out
     if (level < 0 || level >= LEVELS)
         return error_set(err, -EINVAL, "process.ioPriority.priority: %lld is not between 0 and 7",
                          (long long)level);
-    /* The idle class has no levels. Kernels before 6.5 refuse any but 0. */
-    if (class->value == CLASS_IDLE)
-        level = 0;
     out->set = true;
     out->value = (int)class->value << CLASS_SHIFT | (int)level;
     return 0;

@@ -334,6 +334,9 @@ JSON
     configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_IDLE"}'
     expect 0 run_box
     output_has idle
+    configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_IDLE", "priority": 5}'
+    expect 0 strace -f -q -o trace -e trace=ioprio_set "$RUNTIME" run --bundle bundle box
+    grep -q '(IOPRIO_CLASS_IDLE, 5)) = 0' trace
     configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_BE", "priority": 8}'
     is_refused "process.ioPriority.priority"
 }
