@@ -85,7 +85,8 @@ int cgroup_open_fallback(const struct cgroup_ref *ref, pid_t init, struct error 
  * cgroup_open. */
 int cgroup_move(const struct cgroup_ref *ref, const char *sub, int dirfd, pid_t pid, struct error *err);
 
-/* Send a signal to every process in the cgroup and below. -ESRCH if there is none, or no cgroup. */
+/* Send a signal to every process in the cgroup and below. It is no error if there is none, or no
+ * cgroup. -ESRCH: this pid namespace shows none of them. */
 int cgroup_kill(const struct cgroup_ref *ref, int sig, struct error *err);
 
 /* Stop or continue every process. cgroup_freeze waits until the kernel reports that all have stopped. After

@@ -75,7 +75,12 @@ static int signal_listed(int dirfd, int sig)
         else if (errno != ESRCH)
             ret = -errno;
     }
-    return ret == 0 && reached == 0 ? -ESRCH : ret;
+    /* The cgroup has processes that this pid namespace does not show. */
+    uint64_t populated = 0;
+    if (ret == 0 && reached == 0 && cgroup_tree_value(dirfd, "cgroup.events", "populated", &populated) == 0 &&
+        populated != 0)
+        return -ESRCH;
+    return ret;
 }
 
 /* Freeze the processes meanwhile, so that none forks a child that is not in the list. Do not thaw a cgroup
@@ -95,24 +100,18 @@ static int signal_populated(int dirfd, int sig)
 {
     uint64_t populated;
     int ret = cgroup_tree_value(dirfd, "cgroup.events", "populated", &populated);
-    if (ret < 0)
+    if (ret < 0 || populated == 0)
         return ret;
-    if (populated == 0)
-        return -ESRCH;
     return sig == SIGKILL ? cgroup_tree_kill(dirfd) : signal_all(dirfd, sig);
 }
 
 int cgroup_kill(const struct cgroup_ref *ref, int sig, struct error *err)
 {
     cleanup_fd int dirfd = cgroup_open(ref, NULL, err);
-    if (dirfd == -ENOENT)
-        return error_set(err, -ESRCH, "cgroup '%s' is gone", ref->path);
     if (dirfd < 0)
-        return dirfd;
+        return dirfd == -ENOENT ? 0 : dirfd;
     int ret = signal_populated(dirfd, sig);
-    if (ret == -ENOENT || ret == -ENODEV)
-        ret = -ESRCH;
-    if (ret < 0)
+    if (ret < 0 && ret != -ENOENT && ret != -ENODEV)
         return error_set(err, ret, "send signal %d to the processes of cgroup '%s'", sig, ref->path);
     return 0;
 }

@@ -45,21 +45,19 @@ int container_kill(const struct runtime_options *rt, const char *id, int sig, bo
     int ret = subject_open(rt, id, &s, err);
     if (ret < 0)
         return ret;
-    if (all && s.record.cgroup.manager != CGROUP_MANAGER_DISABLED) {
-        ret = cgroup_kill(&s.record.cgroup, sig, err);
-        return ret == -ESRCH ? not_running(id, err) : ret;
-    }
+    if (all && s.record.cgroup.manager != CGROUP_MANAGER_DISABLED)
+        return cgroup_kill(&s.record.cgroup, sig, err);
     /* Without a cgroup, the processes that init leaves behind in a shared pid namespace cannot be told from
      * others. */
     cleanup_fd int pidfd = record_program(&s.record);
     if (pidfd == -ESRCH)
-        return not_running(id, err);
+        return all ? 0 : not_running(id, err);
     if (pidfd < 0)
         return error_set(err, pidfd, "find the process of container '%s'", id);
-    if (sys_pidfd_send_signal(pidfd, sig, NULL, 0) < 0)
-        return errno == ESRCH ? not_running(id, err)
-                              : error_set(err, -errno, "send signal %d to container '%s'", sig, id);
-    return 0;
+    if (sys_pidfd_send_signal(pidfd, sig, NULL, 0) == 0 || (all && errno == ESRCH))
+        return 0;
+    return errno == ESRCH ? not_running(id, err)
+                          : error_set(err, -errno, "send signal %d to container '%s'", sig, id);
 }
 
 /* Refuse a container that is stopped or being created: the command needs a cgroup and processes. */

@@ -17,8 +17,9 @@ struct spec_resources;
 /* Let the init of a created container go on to its program, and run the poststart hooks. */
 int container_start(const struct runtime_options *rt, const char *id, struct error *err);
 
-/* Send a signal to the init, or with `all` to every process in the container's cgroup. -ESRCH with "container
- * not running" if the container is stopped. */
+/* Send a signal to the init, or with `all` to every process in the container's cgroup. If the container is
+ * stopped, `all` succeeds because no process is left, as with other runtimes. Otherwise -ESRCH with
+ * "container not running". */
 int container_kill(const struct runtime_options *rt, const char *id, int sig, bool all, struct error *err);
 
 /* Remove the container. With `force`, kill its processes first; then a container that does not exist is a

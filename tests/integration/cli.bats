@@ -413,6 +413,20 @@ PY
     wait_for status_is signals stopped
 }
 
+@test "kill --all: succeeds if the container has stopped, with and without a cgroup" {
+    make_bundle true
+    local manager
+    for manager in cgroupfs disabled; do
+        runtime --cgroup-manager $manager run --keep --bundle bundle stopped
+        expect 0 runtime kill --all stopped KILL
+        stderr_is_empty
+        expect 1 runtime kill stopped KILL
+        stderr_has "container not running"
+        runtime delete stopped
+    done
+    expect 1 runtime kill --all missing
+}
+
 @test "delete --force: kills a running container, and a missing one is no error" {
     start_sleeping box
     expect 0 runtime delete --force box
