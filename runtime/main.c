@@ -32,9 +32,7 @@ int main(int argc, char **argv)
      * SIGPIPE, a reader that closes the pipe of the messages would kill the runtime at any point. */
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
-    if (command_dispatch(commands, argc, argv, &exit_code, &err) < 0) {
+    if (command_dispatch(commands, argc, argv, &exit_code, &err) < 0)
         log_fatal(&err);
-        return 1;
-    }
     return exit_code;
 }

@@ -153,7 +153,7 @@ static int dispatch(struct arena *a, const struct command *const *commands, int 
         .root = global.root, .cgroup_manager = choose_cgroup_manager(&global), .version = version_build};
     struct invocation invocation = {.arena = a, .runtime = &runtime, .args = args + 1, .count = count - 1};
     ret = command_invoke(command, &invocation, err);
-    *exit_code = invocation.exit_code;
+    *exit_code = ret < 0 ? command->error_code : invocation.exit_code;
     return ret;
 }
 
@@ -163,6 +163,8 @@ int command_dispatch(const struct command *const *commands, int argc, char **arg
     struct arena arena = {0};
     *exit_code = 0;
     int ret = dispatch(&arena, commands, argc, argv, exit_code, err);
+    if (ret < 0 && *exit_code == 0)
+        *exit_code = 1;
     arena_free(&arena);
     return ret;
 }

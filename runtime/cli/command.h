@@ -27,6 +27,7 @@ struct command {
     const struct option *options;
     size_t values_size; /* size of the structure that the options fill, which is zeroed first */
     int min_args, max_args;
+    int error_code;       /* exit code for an error of the command itself; 0: 1 */
     bool program_follows; /* options end at the first argument, because the rest is another program's command
                              line */
     bool unparsed;        /* the command gets the whole line as arguments */
@@ -45,7 +46,7 @@ extern const struct option command_no_options[];
 int command_invoke(const struct command *command, struct invocation *invocation, struct error *err);
 
 /* Read the global options, find the command in the list (NULL at its end), read its options and run it. 0 or
- * negative errno. If it returns 0, *exit_code is the exit code for the program. */
+ * negative errno. *exit_code is the exit code for the program in both cases. */
 int command_dispatch(const struct command *const *commands, int argc, char **argv, int *exit_code,
                      struct error *err);
 

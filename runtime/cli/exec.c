@@ -113,6 +113,8 @@ const struct command command_exec = {
     .values_size = sizeof(struct exec_values),
     .min_args = 1,
     .max_args = COMMAND_ANY_ARGS,
+    /* As with runc and ssh. A program may well exit with 1. */
+    .error_code = 255,
     .program_follows = true,
     .run = run,
 };

@@ -57,9 +57,9 @@ static int apply_env(struct arena *a, const struct str_list *env, struct spec_pr
 {
     for (size_t i = 0; i < env->count; i++) {
         const char *equals = strchr(env->items[i], '=');
+        /* Without its text, which may be a secret that lost its name. */
         if (equals == NULL || equals == env->items[i])
-            return error_text(err, -EINVAL, "invalid environment variable '%.64s': expected NAME=VALUE",
-                              env->items[i]);
+            return error_text(err, -EINVAL, "invalid value of --env, number %zu: expected NAME=VALUE", i + 1);
         set_env(a, process, env->items[i]);
     }
     return 0;

@@ -149,7 +149,7 @@ seen() {
         "$RUNTIME" exec --pid-file pid box /bin/true
     entering=$!
     wait_for grep -q 'stopped by SIGSTOP' trace
-    expect 1 runtime exec --cap CAP_SYS_PTRACE box /bin/true
+    expect 255 runtime exec --cap CAP_SYS_PTRACE box /bin/true
     stderr_has "container 'box': another process is on its way into it"
     expect 0 runtime exec box /bin/true
     kill -CONT "$(awk '/stopped by SIGSTOP/ { print $1 }' trace)"
@@ -263,8 +263,8 @@ is_waiting() {
         for ((attempt = 0; attempt < 20 && !caught; attempt++)); do
             : >pid
             wait_for is_waiting
-            expect '@(0|1|137)' timeout 60 "$RUNTIME" exec --pid-file pid box /bin/true
-            ((status != 1)) || caught=1
+            expect '@(0|255|137)' timeout 60 "$RUNTIME" exec --pid-file pid box /bin/true
+            ((status != 255)) || caught=1
         done
         [[ ! -e pid && $stderr == "pysbx-runtime: "@('forged\x0a'|unexpected message*) ]]
         wait_for is_waiting
@@ -340,7 +340,7 @@ print(found or "nothing")'
         configure 'capabilities("CAP_SYS_PTRACE"); process["noNewPrivileges"] = arguments[0] == "True"
 seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
         create_box
-        expect 1 runtime exec box python3 -c "$REACH" 1
+        expect 255 runtime exec box python3 -c "$REACH" 1
         stderr_has "cannot exec in container 'box': it is created, and with CAP_SYS_PTRACE the process could trace"
         runtime start box
         expect 0 runtime exec box python3 -c "$REACH" 1
@@ -350,7 +350,7 @@ seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
         # in.
         configure 'capabilities("CAP_KILL")'
         create_box
-        expect 1 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
+        expect 255 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
         stderr_has "start the container first"
         expect 1 runtime exec box python3 -c "$REACH" 1
         stderr_has "not to be traced"
@@ -381,13 +381,13 @@ mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >
             hold "$RUNTIME" start box
         fi
         wait_for grep -q waits hooked
-        expect 1 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
+        expect 255 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
         stderr_has "cannot exec in container 'box': it is being started, and with CAP_SYS_PTRACE the process could"
         expect 0 runtime exec box true
         if [[ $ends == killed ]]; then
             kill -KILL "$!"
             wait "$!" || true
-            expect 1 runtime exec --cap CAP_SYS_PTRACE box true
+            expect 255 runtime exec --cap CAP_SYS_PTRACE box true
         fi
         echo goes >fifo
         wait_for runtime exec --cap CAP_SYS_PTRACE box true
@@ -416,7 +416,7 @@ mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >
     configure "$OWN_USERS"
     create_box
     if is_rootless; then
-        expect 1 runtime exec box true
+        expect 255 runtime exec box true
         stderr_has "it is created, and until it is started only root may enter its user namespace"
     else
         expect 1 runtime exec box python3 -c "$REACH" 1

@@ -281,11 +281,28 @@ with_value() {
     output_is "/tmp|/bin|1"
     expect 0 runtime exec box echo --help -t
     output_is "--help -t"
-    expect 1 runtime exec box
+    expect 0 runtime exec --help
+}
+
+@test "exec: an error of the runtime is exit code 255, which a program rarely has" {
+    start_sleeping box
+    expect 255 runtime exec box
     stderr_has "no program to run"
-    expect 1 runtime exec --env NAME box true
-    expect 1 runtime exec missing true
+    expect 255 runtime exec missing true
     stderr_has "does not exist"
+    expect 255 runtime exec box no-such-program
+    expect 255 runtime exec --cwd /missing box true
+    expect 255 runtime exec --no-such-option box true
+    expect 1 runtime exec box false
+}
+
+@test "exec --env: an entry without a name or a value is refused, and the error does not show it" {
+    start_sleeping box
+    local entry
+    for entry in SECRET =SECRET; do
+        expect 255 runtime exec --env A=1 --env "$entry" box true
+        [[ $stderr == "pysbx-runtime: invalid value of --env, number 2: expected NAME=VALUE" ]]
+    done
 }
 
 @test "exec --user: numbers only, and an invalid number never becomes root (CVE-2026-30892)" {
@@ -300,7 +317,7 @@ with_value() {
         output_is 1
     fi
     for user in '' : 1: :2 -1 4294967295 4294967296 1x root 1:2:3; do
-        expect 1 runtime exec --user "$user" box id
+        expect 255 runtime exec --user "$user" box id
         stderr_has "invalid user"
         output_is ""
     done
@@ -319,11 +336,11 @@ JSON
     output_is "here in /tmp"
     expect 0 runtime exec --process <(cat process.json) box
     output_is "here in /tmp"
-    expect 1 runtime exec --process /tmp box
+    expect 255 runtime exec --process /tmp box
     stderr_has "read the process from '/tmp'"
-    expect 1 runtime exec --process process.json --env A=B box
+    expect 255 runtime exec --process process.json --env A=B box
     stderr_has "--process excludes a program and its options"
-    expect 1 runtime exec --process missing.json box
+    expect 255 runtime exec --process missing.json box
     stderr_has "'missing.json': does not exist"
 }
 
@@ -356,7 +373,7 @@ PY
     start_sleeping box
     output=$(pidfd_of "$RUNTIME" exec --pid-file pid --pidfd-socket pidfd.sock box sleep 1000)
     output_is "pidfd True"
-    expect 1 runtime exec --pidfd-socket pidfd.sock box true
+    expect 255 runtime exec --pidfd-socket pidfd.sock box true
     stderr_has "connect to pidfd socket 'pidfd.sock': does not exist"
     expect 1 runtime run --bundle bundle --pidfd-socket pidfd.sock other
     stderr_has "connect to pidfd socket"
@@ -471,7 +488,7 @@ PY
     start_sleeping box
     expect 0 runtime pause box
     status_is box paused
-    expect 1 runtime exec box true
+    expect 255 runtime exec box true
     expect 0 runtime resume box
     status_is box running
     expect 0 runtime exec box true

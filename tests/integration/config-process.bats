@@ -293,7 +293,7 @@ JSON
     expect 0 runtime exec --process process.json box
     output_is "5 3"
     sed -i 's/"nice": 5/"flags": ["SCHED_FLAG_RESET_ON_FORK"]/' process.json
-    expect 1 runtime exec --process process.json box
+    expect 255 runtime exec --process process.json box
     stderr_has "process.scheduler would be lost"
 }
 

@@ -97,7 +97,7 @@ static const struct {
     {"\"hooks\":{\"createRuntime\":[{\"path\":\"/a\"},{\"path\":\"b\"}]}",
      "hooks.createRuntime[1].path: 'b' is not an absolute path"},
     {"\"hooks\":{\"poststop\":[{\"path\":\"/a\",\"env\":[\"A\"]}]}",
-     "hooks.poststop[0].env[0]: 'A' is not of the form name=value"},
+     "hooks.poststop[0].env[0]: not of the form name=value"},
     {"\"annotations\":{\"\":\"1\"}", "annotations: a key is empty"},
     {"\"mounts\":[{\"destination\":\"/a\",\"uidMappings\":[{\"containerID\":0,\"hostID\":0,\"size\":1}]}]",
      "mounts[0]: uidMappings needs gidMappings"},
