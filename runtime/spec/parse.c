@@ -28,14 +28,16 @@ static bool is_set_again(const struct str_list *env, size_t i)
     return false;
 }
 
-/* If a variable is set twice, the last one counts, as with runc and crun. getenv(3) would find the first. */
-static void drop_repeated_variables(struct spec_process *process)
+/* If a variable is set twice, the last one counts, as with runc and crun. getenv(3) would find the first.
+ * Entries without a name, "" and "=x", are left out as with crun, because images have them by mistake. An
+ * entry without "=" reaches the program unchanged: execve(2) has no rule. */
+static void tidy_environment(struct spec_process *process)
 {
     struct str_list *env = &process->env;
     const char **items = (const char **)(uintptr_t)env->items;
     size_t kept = 0;
     for (size_t i = 0; i < env->count; i++)
-        if (!is_set_again(env, i))
+        if (strcspn(items[i], "=") > 0 && !is_set_again(env, i))
             items[kept++] = items[i];
     env->count = kept;
 }
@@ -57,7 +59,7 @@ int spec_parse(struct arena *a, const char *text, size_t size, struct spec **out
         spec->linux_ = ARENA_NEW(a, struct spec_linux);
     make_destinations_absolute(a, &spec->mounts);
     if (spec->process != NULL)
-        drop_repeated_variables(spec->process);
+        tidy_environment(spec->process);
     *out = spec;
     return 0;
 }
@@ -82,7 +84,7 @@ int spec_parse_process(struct arena *a, const char *text, size_t size, struct sp
     if (ret < 0)
         return ret;
     *out = process;
-    drop_repeated_variables(*out);
+    tidy_environment(*out);
     return 0;
 }
 

@@ -16,11 +16,6 @@ static int validate_program(const struct spec_process *p, struct error *err)
         return error_set(err, -EINVAL, "process: 'cwd' is missing");
     if (p->cwd[0] != '/')
         return error_set(err, -EINVAL, "process.cwd: '%s' is not an absolute path", p->cwd);
-    /* An entry without "=" reaches the program unchanged, because execve(2) has no rule and engines pass on
-     * an image's entries. */
-    for (size_t i = 0; i < p->env.count; i++)
-        if (p->env.items[i][0] == '=' || p->env.items[i][0] == '\0')
-            return error_set(err, -EINVAL, "process.env[%zu]: the name is empty", i);
     if (p->apparmor_profile != NULL && has_control_character(p->apparmor_profile))
         return error_set(err, -EINVAL, "process.apparmorProfile: contains a control character");
     if (p->selinux_label != NULL && has_control_character(p->selinux_label))

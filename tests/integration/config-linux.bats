@@ -280,7 +280,6 @@ config["ociVersion"] = "one"|'one' is not a version
 linux["rootfsPropagation"] = "sideways"|linux.rootfsPropagation
 linux["resources"] = {"memory": {"limit": "1g"}}|linux.resources.memory.limit
 linux["resources"] = {"memory": {"limit": 1e3}}|linux.resources.memory.limit
-config["process"]["env"] = ["=x"]|process.env[0]: the name is empty
 config["hostname"] = "a\0b"|hostname
 CASES
     sed 's/{/{ "hostname": "one", "hostname": "two", /' config.json >bundle/config.json

@@ -175,6 +175,13 @@ opens_streams() {
     output_is $'last /two\n1'
 }
 
+@test "process.env: entries without a name are left out, and one without a value reaches the program" {
+    make_bundle cat /proc/self/environ
+    configure 'process["env"] = ["", "=", "=x", "TOKEN", "A=1"]'
+    expect 0 run_box
+    output_is TOKENA=1HOME=/root # without the NULs
+}
+
 @test "exec --cap: a user other than root keeps a capability that config.json makes inheritable" {
     is_rootless && skip "the user namespace of these bundles has no other user"
     make_bundle sleep 1000
