@@ -240,7 +240,7 @@ struct spec_seccomp_arg {
 struct spec_seccomp_rule {
     struct str_list names;
     const char *action; /* "SCMP_ACT_…" */
-    struct opt_u64 errno_ret;
+    struct opt_i64 errno_ret;
     struct {
         struct spec_seccomp_arg *items;
         size_t count;
@@ -248,7 +248,7 @@ struct spec_seccomp_rule {
 };
 struct spec_seccomp {
     const char *default_action;
-    struct opt_u64 default_errno_ret;
+    struct opt_i64 default_errno_ret;
     struct str_list architectures; /* "SCMP_ARCH_…" */
     struct str_list flags;         /* "SECCOMP_FILTER_FLAG_…" */
     const char *listener_path, *listener_metadata;

@@ -391,8 +391,8 @@ static const char *const seccomp_operators[] = {
     "SCMP_CMP_NE", "SCMP_CMP_LT", "SCMP_CMP_LE",        "SCMP_CMP_EQ",
     "SCMP_CMP_GE", "SCMP_CMP_GT", "SCMP_CMP_MASKED_EQ", NULL,
 };
-/* The kernel limits the data of SECCOMP_RET_ERRNO to MAX_ERRNO. A tracer gets all 16 bits. */
-#define SECCOMP_DATA_MAX UINT16_MAX
+/* The range of an errnoRet depends on its action, so the compiler of the profile checks it. */
+#define ERRNO_RET(name, object, member) OPT_I64(name, object, member, INT64_MIN, INT64_MAX)
 
 static const struct field seccomp_arg_fields[] = {
     U64("index", struct spec_seccomp_arg, index, 5, REQUIRED),
@@ -405,7 +405,7 @@ static const struct schema seccomp_arg_schema = SCHEMA(seccomp_arg_fields, struc
 static const struct field seccomp_rule_fields[] = {
     STRINGS("names", struct spec_seccomp_rule, names, REQUIRED),
     STRING("action", struct spec_seccomp_rule, action, REQUIRED, .words = seccomp_actions),
-    OPT_U64("errnoRet", struct spec_seccomp_rule, errno_ret, SECCOMP_DATA_MAX),
+    ERRNO_RET("errnoRet", struct spec_seccomp_rule, errno_ret),
     OBJECTS("args", struct spec_seccomp_rule, args, struct spec_seccomp_arg, seccomp_arg_schema),
 };
 static const struct schema seccomp_rule_schema = SCHEMA(seccomp_rule_fields, struct spec_seccomp_rule);
@@ -414,7 +414,7 @@ static const struct schema seccomp_rule_schema = SCHEMA(seccomp_rule_fields, str
  * refuses unsupported ones. */
 static const struct field seccomp_fields[] = {
     STRING("defaultAction", struct spec_seccomp, default_action, REQUIRED, .words = seccomp_actions),
-    OPT_U64("defaultErrnoRet", struct spec_seccomp, default_errno_ret, SECCOMP_DATA_MAX),
+    ERRNO_RET("defaultErrnoRet", struct spec_seccomp, default_errno_ret),
     STRINGS("architectures", struct spec_seccomp, architectures, ANY),
     STRINGS("flags", struct spec_seccomp, flags, ANY),
     STRING("listenerPath", struct spec_seccomp, listener_path, EMPTY_NULL),

@@ -31,6 +31,12 @@ make_cached_bundle() {
     stderr_has "'/dev/shm': No space left on device"
 }
 
+@test "errnoRet: up to 4094, the highest of libseccomp, or 65535 for a tracer" {
+    make_bundle true
+    configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", errnoRet=4094), rule("TRACE", "rmdir", errnoRet=65535))'
+    expect 0 run_box
+}
+
 @test "SCMP_ACT_KILL_PROCESS: ends the program by SIGSYS" {
     make_bundle mkdir /dev/shm/a
     local action
@@ -198,6 +204,17 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     is_refused "linux.seccomp.syscalls[0].action"
     configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", args=[{"index": 6, "op": "SCMP_CMP_EQ", "value": 0}]))'
     is_refused "linux.seccomp.syscalls[0].args[0].index"
+    local number
+    for number in -1 4095 5000 65536; do
+        configure "seccomp('ALLOW', rule('ERRNO', 'mkdir', errnoRet=$number))"
+        is_refused "linux.seccomp.syscalls[0].errnoRet: $number is out of range (0 to 4094)"
+        configure "seccomp('ERRNO', defaultErrnoRet=$number)"
+        is_refused "linux.seccomp.defaultErrnoRet: $number is out of range (0 to 4094)"
+        expect 1 runtime plan --bundle bundle
+        stderr_has "(0 to 4094)"
+    done
+    configure 'seccomp("ALLOW", rule("TRACE", "mkdir", errnoRet=65536))'
+    is_refused "linux.seccomp.syscalls[0].errnoRet: 65536 is out of range (0 to 65535)"
     configure 'seccomp("ALLOW", rule("ERRNO", "mkdir"), architectures=["SCMP_ARCH_ABACUS"])'
     is_refused "SCMP_ARCH_ABACUS"
     configure 'seccomp("ALLOW", rule("ERRNO", "mkdir"), flags=["SECCOMP_FILTER_FLAG_WISH"])'

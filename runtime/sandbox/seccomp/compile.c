@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <link.h>
 #include <linux/seccomp.h>
@@ -189,23 +190,26 @@ static void release_context(scmp_filter_ctx *ctx)
         lib.release(*ctx);
 }
 
+/* libseccomp takes less than MAX_ERRNO of the kernel. A tracer gets all 16 bits. */
+#define ERRNO_RET_MAX 4094
+
 /* Translate an action with its errno or trace message to libseccomp's form. */
-static int decode_action(const char *name, struct opt_u64 value, uint32_t *out, const char *where,
-                         struct error *err)
+static int decode_action(const char *name, struct opt_i64 value, uint32_t *out, const char *action_key,
+                         const char *value_key, struct error *err)
 {
     const struct name_value *action = names_find(seccomp_actions, name);
     if (action == NULL)
-        return error_set(err, -EINVAL, "%s: unknown action '%s'", where, name);
+        return error_set(err, -EINVAL, "%s: unknown action '%s'", action_key, name);
     *out = (uint32_t)action->value;
     if (*out != SCMP_ACT_ERRNO(0) && *out != SCMP_ACT_TRACE(0)) {
         if (value.set)
-            return error_set(err, -EINVAL, "%s: '%s' takes no errno", where, name);
+            return error_set(err, -EINVAL, "%s: '%s' takes no errno", action_key, name);
         return 0;
     }
-    uint64_t data = value.set ? value.value : EPERM;
-    if (data > UINT16_MAX)
-        return error_set(err, -EINVAL, "%s: errno %llu does not fit in 16 bits", where,
-                         (unsigned long long)data);
+    int64_t data = value.set ? value.value : EPERM;
+    int highest = *out == SCMP_ACT_TRACE(0) ? UINT16_MAX : ERRNO_RET_MAX;
+    if (data < 0 || data > highest)
+        return error_set(err, -EINVAL, "%s: %" PRId64 " is out of range (0 to %d)", value_key, data, highest);
     *out |= (uint32_t)data;
     return 0;
 }
@@ -291,8 +295,9 @@ static int add_rule(struct arena *a, scmp_filter_ctx ctx, const struct spec_secc
 {
     uint32_t action;
     struct scmp_arg_cmp *args = NULL;
-    const char *where = arena_printf(a, "linux.seccomp.syscalls[%zu].action", index);
-    int ret = decode_action(rule->action, rule->errno_ret, &action, where, err);
+    int ret = decode_action(rule->action, rule->errno_ret, &action,
+                            arena_printf(a, "linux.seccomp.syscalls[%zu].action", index),
+                            arena_printf(a, "linux.seccomp.syscalls[%zu].errnoRet", index), err);
     if (ret < 0)
         return ret;
     ret = decode_args(a, rule, index, &args, err);
@@ -314,8 +319,9 @@ static int add_rule(struct arena *a, scmp_filter_ctx ctx, const struct spec_secc
             continue;
         ret = add_syscall(ctx, action, number, args, rule->args.count);
         if (ret < 0)
-            return error_set(err, ret, "linux.seccomp.syscalls[%zu].names[%zu]: rule for '%s'", index, i,
-                             name);
+            return error_set(err, ret,
+                             "linux.seccomp.syscalls[%zu].names[%zu]: libseccomp refuses the rule for '%s'",
+                             index, i, name);
     }
     return 0;
 }
@@ -416,7 +422,7 @@ int seccomp_compile(struct arena *a, const struct spec_seccomp *profile, bool fa
     *out = (struct seccomp_program){0};
     uint32_t default_action;
     int ret = decode_action(profile->default_action, profile->default_errno_ret, &default_action,
-                            "linux.seccomp.defaultAction", err);
+                            "linux.seccomp.defaultAction", "linux.seccomp.defaultErrnoRet", err);
     if (ret < 0)
         return ret;
     ret = decode_flags(&profile->flags, &out->flags, err);
