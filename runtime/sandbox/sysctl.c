@@ -49,25 +49,45 @@ int sysctl_plan(struct arena *a, const struct str_map *sysctl, struct sysctl_pla
                              pair->key);
         if (strchr(pair->value, '\n') != NULL)
             return error_set(err, -EINVAL, "linux.sysctl['%s']: the value has more than one line", pair->key);
-        out->items[i] = (struct sysctl_item){pair->key, path, pair->value};
+        out->items[i] = (struct sysctl_item){.key = pair->key, .path = path, .value = pair->value};
     }
     out->count = sysctl->count;
     return 0;
 }
 
-int sysctl_apply(const struct sysctl_plan *plan, struct error *err)
+static int write_item(const struct sysctl_item *item, struct error *err)
 {
-    for (size_t i = 0; i < plan->count; i++) {
-        const struct sysctl_item *item = &plan->items[i];
-        cleanup_fd int fd = proc_open(item->path, O_WRONLY, err);
-        if (fd < 0)
-            return error_wrap(err, "sysctl '%s'", item->key);
-        size_t size = strlen(item->value);
-        /* An empty value must change the parameter, too, so write a newline instead. */
-        ssize_t n = size > 0 ? RETRY(write(fd, item->value, size)) : RETRY(write(fd, "\n", 1));
-        if (n < 0)
-            return error_text(err, -errno, "sysctl '%s': value '%s': %s", item->key, item->value,
-                              error_reason(errno));
-    }
+    cleanup_fd int fd = proc_open(item->path, O_WRONLY, err);
+    if (fd < 0)
+        return error_wrap(err, "sysctl '%s'", item->key);
+    size_t size = strlen(item->value);
+    /* An empty value must change the parameter, too, so write a newline instead. */
+    ssize_t n = size > 0 ? RETRY(write(fd, item->value, size)) : RETRY(write(fd, "\n", 1));
+    if (n < 0)
+        return error_text(err, -errno, "sysctl '%s': value '%s': %s", item->key, item->value,
+                          error_reason(errno));
     return 0;
+}
+
+int sysctl_apply(struct sysctl_plan *plan, struct error *err)
+{
+    size_t refused = plan->count, before;
+    int ret;
+    do {
+        before = refused;
+        refused = 0;
+        ret = 0;
+        for (size_t i = 0; i < plan->count; i++) {
+            struct sysctl_item *item = &plan->items[i];
+            struct error why = {0};
+            int code = item->written ? 0 : write_item(item, &why);
+            item->written = code == 0;
+            refused += code < 0;
+            if (code < 0 && ret == 0) {
+                ret = code;
+                *err = why;
+            }
+        }
+    } while (refused > 0 && refused < before);
+    return ret;
 }

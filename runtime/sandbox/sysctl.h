@@ -3,6 +3,7 @@
 #ifndef PYSBX_SANDBOX_SYSCTL_H
 #define PYSBX_SANDBOX_SYSCTL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena;
@@ -14,6 +15,7 @@ struct sysctl_plan {
         const char *key;  /* as config.json has it */
         const char *path; /* below /proc: "sys/net/ipv4/ip_forward" */
         const char *value;
+        bool written; /* by sysctl_apply */
     } * items;
     size_t count;
 };
@@ -23,7 +25,10 @@ struct sysctl_plan {
  * Return 0, or -EINVAL for a key that leads outside /proc/sys or a value of more than one line. */
 int sysctl_plan(struct arena *a, const struct str_map *sysctl, struct sysctl_plan *out, struct error *err);
 
-/* Child, inside its namespaces and while privileged: write the parameters. Return 0 or a negative errno. */
-int sysctl_apply(const struct sysctl_plan *plan, struct error *err);
+/* Child, inside its namespaces and while privileged: write the parameters. A value that the kernel refuses is
+ * written again after the others. Engines sort the keys, and a value may need another parameter first:
+ * net.ipv4.ip_local_port_range "500 600" needs net.ipv4.ip_unprivileged_port_start 0. Return 0, or a negative
+ * errno once another round changes nothing. */
+int sysctl_apply(struct sysctl_plan *plan, struct error *err);
 
 #endif

@@ -57,6 +57,17 @@ linux["sysctl"] = {"net.ipv4.ip_forward": "1", "kernel.shmmax": "123456", "kerne
     is_refused "is not the name of a sysctl"
 }
 
+@test "sysctl: values that are valid in one order only are set in any order" {
+    make_bundle cat /proc/sys/net/ipv4/ip_local_port_range
+    configure 'namespace("network")
+linux["sysctl"] = {"net.ipv4.ip_local_port_range": "500 600", "net.ipv4.ip_unprivileged_port_start": "0"}'
+    expect 0 run_box
+    output_is $'500\t600'
+    configure 'linux["sysctl"] = dict(reversed(linux["sysctl"].items()))'
+    expect 0 run_box
+    output_is $'500\t600'
+}
+
 @test "sysctl: a value that the kernel refuses is an error with the name and the value" {
     make_bundle true
     configure 'namespace("network"); linux["sysctl"] = {"net.ipv4.ip_local_port_range": "many"}'
