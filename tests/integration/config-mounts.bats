@@ -277,6 +277,15 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     output_is $'0\n1000\n0\n0'
 }
 
+@test "mounts: idmap by a runtime that does not own the file system: the error names the kernel's rule" {
+    needs_root "a user without a user namespace around the runtime cannot make the mapping"
+    make_bundle true
+    configure 'share("network", "cgroup"); unmount("/sys", "/sys/fs/cgroup"); mount("/data", arguments[0], uidMappings=ids((0, 0, 1)), gidMappings=ids((0, 0, 1)))' "$PWD"
+    expect 1 unshare --user --map-root-user --mount "$RUNTIME" --root "$PWD/state" run --bundle bundle box
+    stderr_has "mounts["
+    stderr_has "('/data'): idmap: map the mount: not permitted: the kernel demands CAP_SYS_ADMIN in the user namespace that the file system belongs to"
+}
+
 @test "mounts: idmap with empty or incomplete mappings is refused" {
     make_bundle true
     local option

@@ -249,5 +249,10 @@ int idmap_mount_apply(int mount_fd, int userns_fd, bool recursive, struct error 
         return 0;
     if (errno == EINVAL)
         return error_text(err, -EINVAL, "idmap: the file system does not support id-mapped mounts");
+    if (errno == EPERM)
+        return error_text(
+            err, -EPERM,
+            "idmap: map the mount: not permitted: the kernel demands CAP_SYS_ADMIN in the user "
+            "namespace that the file system belongs to, and a source that is not id-mapped yet");
     return error_set(err, -errno, "idmap: map the mount");
 }
