@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json_out.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
@@ -104,9 +105,13 @@ static int plan_cgroupfs(struct arena *a, const struct spec *spec, const struct 
         return error_set(err, -EINVAL, "linux.cgroupsPath: '%s' is the root cgroup", path);
     if (is_read_only(plan->ref.mount))
         return go_without(plan, arena_printf(a, "'%s' is mounted read-only", plan->ref.mount), err);
-    if (options->rootless && !may_make(a, plan->ref.mount, plan->ref.path))
-        return go_without(plan, arena_printf(a, "no permission to make cgroup '%s'", plan->ref.path), err);
-    return 0;
+    if (!options->rootless || may_make(a, plan->ref.mount, plan->ref.path))
+        return 0;
+    const char *reason = arena_printf(a, "no permission to make cgroup '%s'", plan->ref.path);
+    int ret = go_without(plan, reason, err);
+    if (ret == 0 && given)
+        log_notice("linux.cgroupsPath: %s: the container stays in the runtime's cgroup", reason);
+    return ret;
 }
 
 /* Find the id on the host of a user of the container. */

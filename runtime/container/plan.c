@@ -173,6 +173,10 @@ static int plan_namespaces(struct arena *a, struct plan *out, struct error *err)
     if (ret < 0)
         return ret;
     out->other_user_namespace = ((out->namespaces.make | out->namespaces.join) & CLONE_NEWUSER) != 0;
+    if (!out->other_user_namespace && !has_sys_admin())
+        return error_text(err, -EPERM,
+                          "linux.namespaces: without CAP_SYS_ADMIN the container needs a user namespace: "
+                          "'pysbx-runtime spec --rootless' writes a configuration that has one");
     ret = idmap_plan(a, out->spec, &out->idmap, err);
     if (ret < 0)
         return ret;

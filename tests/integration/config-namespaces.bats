@@ -187,8 +187,40 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     make_bundle true
     map_two_ranges
     configure 'process["user"]["uid"] = 5000'
-    expect 1 run_box
-    stderr_has "process.user.uid: 5000 is not mapped in the user namespace"
+    is_refused "process.user.uid: 5000 is not mapped in the user namespace: linux.uidMappings lacks it"
+    expect 1 runtime plan --bundle bundle
+    stderr_has "linux.uidMappings"
+    configure 'process["user"] = {"uid": 0, "gid": 5000}'
+    is_refused "process.user.gid: 5000 is not mapped in the user namespace: linux.gidMappings lacks it"
+}
+
+@test "uidMappings: a namespace without an id 0 is made by the process' user, new or joined" {
+    make_bundle sh -c 'id -u; id -g; stat -c %u:%g /dev/shm; touch /dev/shm/x; sleep 1000'
+    if is_rootless; then
+        configure "user_namespace((7, $UID, 1)); process['user'] = {'uid': 7, 'gid': 7}"
+    else
+        configure 'user_namespace((5, 100000, 10)); process["user"] = {"uid": 7, "gid": 7}'
+    fi
+    start_box
+    wait_for grep -qx 7:7 out
+    [[ $(<out) == $'7\n7\n7:7' ]]
+    expect 0 runtime exec box sh -c 'echo >/dev/shm/y; stat -c %u /dev/shm/x /dev/shm/y'
+    output_is $'7\n7'
+    configure 'process["args"][2] = "stat -c %u:%g /dev/shm"; linux.pop("uidMappings"); linux.pop("gidMappings")
+namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
+    expect 0 runtime run --bundle bundle second </dev/null
+    output_is 7:7
+}
+
+@test "a user's configuration without a user namespace is refused, and the error names the command that writes one" {
+    needs_rootless
+    make_bundle true
+    rm bundle/config.json
+    runtime spec --bundle bundle
+    is_refused "linux.namespaces: without CAP_SYS_ADMIN the container needs a user namespace: 'pysbx-runtime spec --rootless'"
+    [[ $stderr != *capabilities* ]]
+    expect 1 runtime plan --bundle bundle
+    stderr_has "spec --rootless"
 }
 
 @test "uidMappings: contradictions are refused with their position in the document" {
@@ -205,6 +237,17 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     is_refused "linux.uidMappings: a new user namespace needs mappings"
     configure 'user_namespace((0, 1000, 10)); share("user")'
     is_refused "linux.uidMappings: needs a user namespace"
+}
+
+@test "a user's cgroupsPath that the user may not make is a notice, and a limit on it an error" {
+    needs_rootless
+    make_bundle echo ran
+    configure 'linux["cgroupsPath"] = "/not-mine"; linux.pop("resources", None)'
+    expect 0 run_box
+    output_is ran
+    stderr_has "linux.cgroupsPath: no permission to make cgroup '/not-mine': the container stays in the runtime's cgroup"
+    configure 'linux["resources"] = {"pids": {"limit": 10}}'
+    is_refused "linux.resources.pids.limit"
 }
 
 @test "timeOffsets: the clocks of the container are those of the host plus the offset" {
