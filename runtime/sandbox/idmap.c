@@ -36,14 +36,6 @@ static const char *map_text(struct arena *a, const struct spec_idmaps *maps)
     return text;
 }
 
-static bool maps_zero(const struct spec_idmaps *maps)
-{
-    for (size_t i = 0; i < maps->count; i++)
-        if (maps->items[i].container_id == 0 && maps->items[i].size > 0)
-            return true;
-    return false;
-}
-
 /* True if this process may write any mapping: it has CAP_SETUID and CAP_SETGID in the parent namespace. */
 static bool may_write_maps(void)
 {
@@ -78,7 +70,6 @@ int idmap_plan(struct arena *a, const struct spec *spec, struct idmap_plan *out,
     ret = check_size("gidMappings", out->gids, out->gid_text, err);
     if (ret < 0)
         return ret;
-    out->maps_root = maps_zero(out->uids) && maps_zero(out->gids);
     if (may_write_maps())
         return 0;
     /* Without privilege, the process may map its own id directly. The set-user-ID helpers write any other
@@ -174,28 +165,26 @@ int idmap_write(const struct idmap_plan *plan, pid_t pid, struct error *err)
     return write_maps(plan, pid, err) < 0 ? error_wrap(err, "linux.uidMappings and gidMappings") : 0;
 }
 
-int idmap_become_root(const struct idmap_plan *plan, bool joined, bool keep_groups, struct error *err)
+/* Become id 0, or the other id if the namespace has no id 0. */
+static int become(int (*set)(uint32_t, uint32_t, uint32_t), uint32_t other)
 {
-    if (!joined && (!plan->active || !plan->maps_root))
-        return 0;
-    if (!plan->deny_setgroups && !keep_groups && setgroups(0, NULL) < 0 && errno != EPERM)
-        return error_set(err, -errno, "drop supplementary groups");
-    if ((setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) && !(joined && errno == EINVAL))
-        return error_set(err, -errno, "become root of the user namespace");
-    return 0;
+    return set(0, 0, 0) == 0 || (errno == EINVAL && set(other, other, other) == 0) ? 0 : -errno;
 }
 
-int64_t idmap_to_host(const struct idmap_plan *plan, bool gid, uint32_t id)
+int idmap_become_root(const struct idmap_plan *plan, const struct idmap_entry *entry, struct error *err)
 {
-    if (!plan->active)
-        return id;
-    const struct spec_idmaps *maps = gid ? plan->gids : plan->uids;
-    for (size_t i = 0; i < maps->count; i++) {
-        const struct spec_idmap *m = &maps->items[i];
-        if (id >= m->container_id && id - m->container_id < m->size)
-            return (int64_t)m->host_id + (id - m->container_id);
-    }
-    return -1;
+    if (!entry->joined && !plan->active)
+        return 0;
+    if (!plan->deny_setgroups && !entry->keep_groups && setgroups(0, NULL) < 0 && errno != EPERM)
+        return error_set(err, -errno, "drop supplementary groups");
+    int ret = become(setresgid, entry->gid);
+    if (ret == 0)
+        ret = become(setresuid, entry->uid);
+    if (ret < 0 && !(entry->joined && ret == -EINVAL))
+        return error_text(err, ret,
+                          "become root of the user namespace, or user %u and group %u if it has no id 0: %s",
+                          entry->uid, entry->gid, error_reason(ret));
+    return 0;
 }
 
 int64_t idmap_of_process(pid_t pid, uint32_t uid)

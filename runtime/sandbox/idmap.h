@@ -19,7 +19,6 @@ struct idmap_plan {
     const char *uid_text, *gid_text; /* content of uid_map and gid_map */
     bool by_helper;                  /* newuidmap and newgidmap write them */
     bool deny_setgroups; /* one gid, unprivileged: the kernel asks for "deny" first (CVE-2014-8989) */
-    bool maps_root;      /* uid 0 and gid 0 of the container are mapped */
 };
 
 /* Plan the mappings of linux.uidMappings and linux.gidMappings. Return 0 or a negative errno with text. */
@@ -29,14 +28,17 @@ int idmap_plan(struct arena *a, const struct spec *spec, struct idmap_plan *out,
  * negative errno. */
 int idmap_write(const struct idmap_plan *plan, pid_t pid, struct error *err);
 
-/* Child, after idmap_write: become root (uid and gid 0) of the new namespace, because the next steps need it.
- * `joined`: become root of a namespace that was joined, which may have no id 0. `keep_groups`: keep the
- * supplementary groups. Return 0 or a negative errno. */
-int idmap_become_root(const struct idmap_plan *plan, bool joined, bool keep_groups, struct error *err);
+/* How the child enters its user namespace. */
+struct idmap_entry {
+    bool joined;       /* the namespace was joined by its path */
+    bool keep_groups;  /* keep the supplementary groups */
+    uint32_t uid, gid; /* of the container's process */
+};
 
-/* Translate an id of the container to the runtime's id. Return -1 if it is not mapped. Without active
- * mappings, return the id itself. */
-int64_t idmap_to_host(const struct idmap_plan *plan, bool gid, uint32_t id);
+/* Child, after idmap_write: become root (uid and gid 0) of the namespace, because the next steps need ids
+ * that it maps. Without an id 0 in the namespace, become the process' user, as with crun: the child keeps its
+ * capabilities. Return 0 or a negative errno. */
+int idmap_become_root(const struct idmap_plan *plan, const struct idmap_entry *entry, struct error *err);
 
 /* Return the runtime's id for a uid in the user namespace of a process, by the kernel's map of it, or -1. */
 int64_t idmap_of_process(pid_t pid, uint32_t uid);

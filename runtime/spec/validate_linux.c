@@ -57,6 +57,33 @@ int validate_idmaps(const struct spec_idmaps *maps, const char *path, struct err
     return 0;
 }
 
+static bool is_mapped(const struct spec_idmaps *maps, uint32_t id)
+{
+    for (size_t i = 0; i < maps->count; i++)
+        if (id >= maps->items[i].container_id && id - maps->items[i].container_id < maps->items[i].size)
+            return true;
+    return false;
+}
+
+static int validate_mapped_user(const struct spec *spec, struct error *err)
+{
+    const struct spec_linux *linux_ = spec->linux_;
+    if (spec->process == NULL || !spec_new_namespace(spec, "user"))
+        return 0;
+    const struct spec_user *user = &spec->process->user;
+    if (!is_mapped(&linux_->uid_mappings, user->uid))
+        return error_set(
+            err, -EINVAL,
+            "process.user.uid: %u is not mapped in the user namespace: linux.uidMappings lacks it",
+            user->uid);
+    if (!is_mapped(&linux_->gid_mappings, user->gid))
+        return error_set(
+            err, -EINVAL,
+            "process.user.gid: %u is not mapped in the user namespace: linux.gidMappings lacks it",
+            user->gid);
+    return 0;
+}
+
 /* A joined user namespace has its own mappings. Engines may still give some next to its path. */
 static int validate_user_namespace(const struct spec *spec, struct error *err)
 {
@@ -72,7 +99,7 @@ static int validate_user_namespace(const struct spec *spec, struct error *err)
         if (ret < 0)
             return ret;
     }
-    return 0;
+    return validate_mapped_user(spec, err);
 }
 
 static int validate_uts_name(const struct spec *spec, const char *name, const char *path, struct error *err)

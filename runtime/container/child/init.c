@@ -61,8 +61,12 @@ static int enter_namespaces(const struct init_context *c, struct error *err)
     ret = namespaces_open_time(&plan->namespaces, err);
     if (ret < 0)
         return ret;
-    ret = idmap_become_root(&plan->idmap, (plan->namespaces.join & CLONE_NEWUSER) != 0,
-                            plan->process.credentials.keep_groups, err);
+    const struct credentials_plan *user = &plan->process.credentials;
+    const struct idmap_entry entry = {.joined = (plan->namespaces.join & CLONE_NEWUSER) != 0,
+                                      .keep_groups = user->keep_groups,
+                                      .uid = user->uid,
+                                      .gid = user->gid};
+    ret = idmap_become_root(&plan->idmap, &entry, err);
     if (ret < 0)
         return ret;
     ret = namespaces_enter(&plan->namespaces, err);
