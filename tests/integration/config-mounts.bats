@@ -11,6 +11,7 @@ setup() {
 
 teardown() {
     ! mountpoint -q shared/below || umount shared/below
+    ! mountpoint -q pins || umount -R pins
     clean_up
 }
 
@@ -185,6 +186,63 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     # Then they cover a directory that exists.
     expect 0 run_box
     output_is $'755 /new\n755 /far\n755 /far/below\n755 /linked'
+}
+
+# Run the container once for each way to order the numbers of a pinned and of its own mount namespace, which the kernel
+# hands out for each CPU. Each time, pins/ns is a mount of the former.
+run_beside_pin() {
+    local pinned ran count=0
+    for pinned in 0 $(($(nproc) - 1)); do
+        for ran in 0 $(($(nproc) - 1)); do
+            # The kernel refuses a pin with a smaller number than that of this namespace.
+            taskset -c "$pinned" unshare --mount="$PWD/pins/ns" true 2>/dev/null || continue
+            expect 0 taskset -c "$ran" "$RUNTIME" run --bundle bundle box </dev/null
+            output_is file
+            umount pins/ns
+            count=$((count + 1))
+        done
+    done
+    ((count > 0))
+}
+
+@test "mounts: a pinned mount namespace below a recursive bind or the root is left out, as in every new namespace" {
+    needs_root "a user makes no mounts on the host"
+    mkdir pins
+    mount --bind pins pins
+    mount --make-private pins
+    touch pins/ns
+    echo file >pins/file
+    make_bundle cat /data/file
+    mkdir bundle/rootfs/data
+    configure 'user_namespace((0, 100000, 65536)); mount("/data", arguments[0], "rbind")' "$PWD/pins"
+    run_beside_pin
+    configure 'config["mounts"].pop(); mount("/data", arguments[0], "rbind", "idmap")' "$PWD/pins"
+    run_beside_pin
+    configure 'share("user"); del linux["uidMappings"], linux["gidMappings"]; config["mounts"][-1].update(uidMappings=ids((0, 0, 1)), gidMappings=ids((0, 0, 1)))'
+    run_beside_pin
+    cp -a bundle/rootfs/. pins/
+    configure 'config["mounts"].pop(); user_namespace((0, 100000, 65536)); config["root"]["path"] = arguments[0]; process["args"] = ["cat", "/file"]' "$PWD/pins"
+    run_beside_pin
+}
+
+@test "mounts: the layers of an overlay in a user namespace may be below a directory that its root cannot pass" {
+    needs_root "a user's overlay lies in directories of the user"
+    local deep=private
+    # fsconfig(2) takes no option of more than 256 bytes.
+    for deep in private private/$(printf 'long%.0s' {1..60})/$(printf 'long%.0s' {1..60}); do
+        mkdir -p "$deep"/{lower,upper,work}
+        echo lower >"$deep/lower/file"
+        mknod --mode 666 "$deep/lower/null" c 1 3
+        chown -R 100000:100000 "$deep"/*
+        chmod 700 private
+        make_bundle sh -c 'cat /data/file; echo upper >/data/file; stat -c %u /data/file; cat /data/null 2>&1'
+        mkdir -p bundle/rootfs/data
+        configure 'user_namespace((0, 100000, 65536))
+mount("/data", "overlay", *(f"{name}dir={arguments[0]}/{name}" for name in ("lower", "upper", "work")), kind="overlay")' "$PWD/$deep"
+        expect 1 run_box
+        output_is $'lower\n0\ncat: can\'t open \'/data/null\': Permission denied'
+        [[ $(<"$deep/upper/file") == upper && $(stat -c %u "$deep/upper/file") == 100000 ]]
+    done
 }
 
 @test "mounts: copy-symlink creates the link itself" {

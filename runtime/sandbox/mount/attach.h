@@ -23,6 +23,15 @@ enum mount_peers {
  * that the caller owns, or a negative errno without text. */
 int mount_clone(int dirfd, const char *path, bool recursive, bool nofollow, enum mount_peers peers);
 
+/* Return true if a mount namespace is pinned by a mount in this one (nsfs), as snapd pins some. The kernel
+ * refuses to attach a clone of such a mount in a younger namespace (ELOOP), and leaves it out of a new
+ * namespace. */
+bool mount_namespaces_pinned(void);
+
+/* Call the function in a mount namespace of its own, which ends with the call. Memory and descriptors are the
+ * caller's. Detached mounts that it opens remain. Return its result, or a negative errno with text. */
+int mount_apart(int (*call)(void *data), void *data, struct error *err);
+
 /* Give a mount the attributes and the propagation of the options. Bits in `later` (MOUNT_ATTR_RDONLY) are
  * left for a later call. Attributes that the host locked in a less privileged namespace stay locked. A
  * request to clear one ("rw" on a read-only host mount) is dropped as in crun, because the outcome is

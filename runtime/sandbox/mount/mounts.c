@@ -308,6 +308,14 @@ static int open_mapping(const struct mount_plan *m, const struct idmap_mount **m
     return *userns < 0 ? *userns : 0;
 }
 
+bool mounts_idmapped(const struct mounts_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->items[i].idmapped)
+            return true;
+    return false;
+}
+
 int mounts_prepare(struct mounts_plan *plan, struct error *err)
 {
     bool all = plan->context->user_namespace && plan->context->parent_privileged;

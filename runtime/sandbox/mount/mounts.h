@@ -62,8 +62,10 @@ struct mounts_plan {
 int mounts_plan(struct arena *a, const struct spec *spec, const struct rootfs_context *context,
                 struct mounts_plan *out, struct error *err);
 
-/* Parent: open bind sources that the child cannot reach, and make the id-mapped ones. Return 0 or a negative
- * errno. */
+/* Return whether one of the mounts is id-mapped, and therefore opened by mounts_prepare. */
+bool mounts_idmapped(const struct mounts_plan *plan);
+/* Parent: open bind sources and overlays that the child cannot reach, and make the id-mapped ones. Return 0
+ * or a negative errno. */
 int mounts_prepare(struct mounts_plan *plan, struct error *err);
 /* Close the descriptors of the plan: in the parent after the clone, in the child once no path below the
  * mounts is opened any more. */

@@ -89,16 +89,31 @@ static int open_root(const struct rootfs_plan *plan, bool detach_peers, struct e
     return ret < 0 ? error_set(err, ret, "set the propagation of the root file system") : fd_steal(&fd);
 }
 
-int rootfs_prepare(struct rootfs_plan *plan, struct error *err)
+struct preparation {
+    struct rootfs_plan *plan;
+    struct error *err;
+};
+
+static int prepare(void *data)
 {
+    const struct preparation *p = data;
+    struct rootfs_plan *plan = p->plan;
     if (plan->context.user_namespace && plan->context.parent_privileged) {
-        int fd = open_root(plan, true, err);
+        int fd = open_root(plan, true, p->err);
         if (fd < 0)
             return fd;
         plan->fd = fd;
     }
-    int ret = mounts_prepare(&plan->mounts, err);
-    return ret < 0 ? ret : devices_prepare(&plan->devices, err);
+    int ret = mounts_prepare(&plan->mounts, p->err);
+    return ret < 0 ? ret : devices_prepare(&plan->devices, p->err);
+}
+
+int rootfs_prepare(struct rootfs_plan *plan, struct error *err)
+{
+    struct preparation p = {plan, err};
+    bool opens =
+        (plan->context.user_namespace && plan->context.parent_privileged) || mounts_idmapped(&plan->mounts);
+    return opens && mount_namespaces_pinned() ? mount_apart(prepare, &p, err) : prepare(&p);
 }
 
 void rootfs_release(struct rootfs_plan *plan)
