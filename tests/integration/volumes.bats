@@ -93,6 +93,15 @@ setup_dir() {
     [[ $(<dir/file) == host && ! -e dir/new ]]
 }
 
+@test "podman run -v VOLUME:O: also in a user namespace, whose root may not pass the volume's directory" {
+    needs_root "root's volumes are in directories of root"
+    podman volume create layered >/dev/null
+    podman run --rm --network none -v layered:/data "$BUSYBOX" sh -c 'echo volume >/data/file'
+    expect 0 podman run --rm --network none --uidmap 0:200000:1000 --gidmap 0:200000:1000 -v layered:/data:O "$BUSYBOX" cat /data/file
+    output_is volume
+    podman volume rm layered >/dev/null
+}
+
 @test "podman run -v U: the user becomes the directory's owner" {
     setup_dir
     expect 0 podman run --rm --network none -u user -v "$PWD/dir:/data:U" "$BUSYBOX" stat -c %u /data/file

@@ -2,6 +2,7 @@
 #include "sandbox/mount/mounts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -308,6 +309,48 @@ static int open_mapping(const struct mount_plan *m, const struct idmap_mount **m
     return *userns < 0 ? *userns : 0;
 }
 
+struct detachment {
+    const struct filesystem *fs;
+    const char *place; /* any directory */
+    struct error *err;
+};
+
+/* Mount by mount(2) in a mount namespace of its own, and open the mount as a detached one. */
+static int mount_and_detach(void *data)
+{
+    const struct detachment *d = data;
+    struct mount_attr alone = {.propagation = MS_PRIVATE};
+    cleanup_fd int place = open(d->place, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (place < 0 || sys_mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &alone, sizeof(alone)) < 0)
+        return error_set(d->err, -errno, "prepare '%s' for a mount", d->place);
+    int ret = filesystem_mount_legacy(d->fs, place, false, d->err);
+    if (ret < 0)
+        return ret;
+    int fd = mount_clone(AT_FDCWD, d->place, false, false, MOUNT_PEERS_PRIVATE);
+    return fd < 0 ? error_set(d->err, fd, "open the mounted file system") : fd;
+}
+
+/* Make an overlay whose layers may lie below a directory that only the parent may pass. A file system of the
+ * container's user namespace has no devices, so this one has none either. */
+static int prepare_overlay(const struct mounts_plan *plan, struct mount_plan *m, struct error *err)
+{
+    struct detachment d = {&m->fs, plan->context->bundle, err};
+    cleanup_fd int fd = m->fs.legacy_data != NULL ? mount_apart(mount_and_detach, &d, err)
+                                                  : filesystem_create(&m->fs, -1, err);
+    if (fd < 0)
+        return fd;
+    int ret = mount_set_attrs(fd, MOUNT_ATTR_NODEV, false);
+    if (ret < 0)
+        return error_set(err, ret, "set mount attributes");
+    m->source_fd = fd_steal(&fd);
+    return 0;
+}
+
+static int prepare_mount(struct mounts_plan *plan, struct mount_plan *m, int userns, struct error *err)
+{
+    return m->kind == MOUNT_KIND_BIND ? prepare_bind(plan, m, userns, err) : prepare_overlay(plan, m, err);
+}
+
 bool mounts_idmapped(const struct mounts_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++)
@@ -323,12 +366,13 @@ int mounts_prepare(struct mounts_plan *plan, struct error *err)
     const struct idmap_mount *mapped = NULL; /* the mapping that userns carries */
     for (size_t i = 0; i < plan->count; i++) {
         struct mount_plan *m = &plan->items[i];
-        if (m->kind != MOUNT_KIND_BIND || (!all && !m->idmapped))
+        bool overlay = m->kind == MOUNT_KIND_FILESYSTEM && str_eq(m->fs.type, "overlay");
+        if ((m->kind != MOUNT_KIND_BIND && !overlay) || (!all && !m->idmapped))
             continue;
         int ret = m->idmapped ? open_mapping(m, &mapped, &userns, err) : 0;
         if (ret < 0)
             return error_wrap(err, "mounts[%zu] ('%s')", i, m->target);
-        ret = prepare_bind(plan, m, m->idmapped ? userns : -1, err);
+        ret = prepare_mount(plan, m, m->idmapped ? userns : -1, err);
         if (ret < 0)
             return error_wrap(err, "mounts[%zu] ('%s')", i, m->target);
     }

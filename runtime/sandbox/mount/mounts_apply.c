@@ -121,7 +121,8 @@ static int apply_filesystem(const struct mounts_plan *plan, struct mount_plan *m
         target = open_target(m, rootfd, MOUNT_TARGET_DIRECTORY, err);
     if (target < 0)
         return target;
-    if (m->fs.legacy_data != NULL)
+    cleanup_fd int fd = fd_steal(&m->source_fd);
+    if (fd < 0 && m->fs.legacy_data != NULL)
         return apply_legacy(m, rootfd, target, err);
     int mode = -1;
     struct stat st;
@@ -130,7 +131,8 @@ static int apply_filesystem(const struct mounts_plan *plan, struct mount_plan *m
             return error_set(err, -errno, "stat '%s'", m->target);
         mode = (int)(st.st_mode & 07777);
     }
-    cleanup_fd int fd = make_filesystem(plan, m, mode, err);
+    if (fd < 0)
+        fd = make_filesystem(plan, m, mode, err);
     if (fd < 0)
         return fd;
     bool copy_up = (m->options.flags & MOUNT_FLAG_COPY_UP) != 0;

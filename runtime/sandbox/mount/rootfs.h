@@ -24,8 +24,8 @@ int rootfs_plan(struct arena *a, const struct spec *spec, const struct rootfs_co
 
 /* Parent, before the clone: open the files that only the parent may reach, as detached mounts that the child
  * inherits. These are every id-mapped bind (Linux 5.12) and, for a child in another user namespace, the root,
- * the bind sources and host device nodes. Do nothing if the plan has none of them. Return 0 or a negative
- * errno. */
+ * the bind sources, overlays and host device nodes. Do nothing if the plan has none of them. Return 0 or a
+ * negative errno. */
 int rootfs_prepare(struct rootfs_plan *plan, struct error *err);
 
 /* Parent, after the clone or a failure: close the descriptors of rootfs_prepare. It may be called twice. */
