@@ -233,6 +233,23 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
     output_is "input [''] __main__"
 }
 
+@test "a script that is standard input by its path: cold, with a reason that names - instead" {
+    echo 'import sys; print(sys.argv)' >input.py
+    INPUT=input.py same -
+    local path
+    for path in /dev/stdin /dev/fd/0 /proc/self/fd/0; do
+        configure 'process["args"] = ["python3", arguments[0], "x"]' "$path"
+        expect 1 runtime run --bundle bundle box <input.py
+        stderr_has "run.pysbx.warm=require: the program '$path' cannot be examined: its path leads through links of /proc"
+        configure 'config["annotations"]["run.pysbx.warm"] = "auto"'
+        expect 0 runtime plan --bundle bundle
+        output_has "the program '$path' cannot be examined"
+        expect 0 runtime run --bundle bundle box <input.py
+        output_is "['$path', 'x']"
+        configure 'config["annotations"]["run.pysbx.warm"] = "require"'
+    done
+}
+
 @test "the working directory as the program: it has no name other than a cold one's" {
     mkdir work
     echo 'import sys; print(__file__, sys.path[0], sys.argv)' >work/__main__.py

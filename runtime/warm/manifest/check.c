@@ -248,6 +248,12 @@ int manifest_check_program(const struct manifest *m, const struct root_view *vie
     cleanup_fd int fd = root_view_open(view, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd == -ENOENT || fd == -ENOTDIR)
         return 0;
+    if (fd == -EXDEV || fd == -ELOOP)
+        return error_text(
+            err, fd,
+            "the program '%s' cannot be examined: its path leads through links of /proc, or to a "
+            "mount that is not visible from outside (for standard input, '-' starts warm)",
+            path);
     if (fd < 0)
         return error_set(err, fd, "open '%s'", path);
     if (fstat(fd, &st) < 0)
