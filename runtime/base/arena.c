@@ -26,7 +26,7 @@ static _Noreturn void out_of_memory(void)
     _exit(1);
 }
 
-static struct arena_block *add_block(struct arena *a, size_t size)
+static struct arena_block *arena_add_block(struct arena *a, size_t size)
 {
     struct arena_block *b = calloc(1, sizeof(*b) + size);
     if (b == NULL)
@@ -50,7 +50,7 @@ void *arena_alloc(struct arena *a, size_t size)
     size = (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     struct arena_block *b = a->head;
     if (b == NULL || b->size - b->used < size)
-        b = add_block(a, size > BLOCK_SIZE ? size : BLOCK_SIZE);
+        b = arena_add_block(a, size > BLOCK_SIZE ? size : BLOCK_SIZE);
     void *p = b->data + b->used;
     b->used += size;
     return p;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void mix(struct hash *h, const uint64_t words[2])
+static void hash_mix(struct hash *h, const uint64_t words[2])
 {
     h->a = (h->a ^ words[0]) * UINT64_C(0xff51afd7ed558ccd);
     h->a ^= h->a >> 32;
@@ -19,12 +19,12 @@ struct hash hash_bytes(const void *data, size_t size)
     uint64_t words[2];
     for (; size >= sizeof(words); p += sizeof(words), size -= sizeof(words)) {
         memcpy(words, p, sizeof(words)); /* a constant size: two loads, no call */
-        mix(&h, words);
+        hash_mix(&h, words);
     }
     if (size > 0) {
         memset(words, 0, sizeof(words));
         memcpy(words, p, size);
-        mix(&h, words);
+        hash_mix(&h, words);
     }
     h.a ^= h.b * UINT64_C(0x9fb21c651e98df25);
     h.b ^= h.a >> 31;

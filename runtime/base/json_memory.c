@@ -10,7 +10,7 @@ static void *or_leave(struct json_memory *memory, void *p)
     return p;
 }
 
-static void *take(void *memory, size_t size)
+static void *json_memory_take(void *memory, size_t size)
 {
     return or_leave(memory, malloc(size));
 }
@@ -28,5 +28,5 @@ static void give_back(void *memory, void *p)
 
 void json_memory_init(struct json_memory *memory)
 {
-    memory->functions = (yajl_alloc_funcs){take, take_again, give_back, memory};
+    memory->functions = (yajl_alloc_funcs){json_memory_take, take_again, give_back, memory};
 }

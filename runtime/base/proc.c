@@ -95,7 +95,7 @@ int proc_in_pid_namespace(int dir, const struct stat *ns)
 }
 
 /* Read /proc/PID/stat. 0 or negative errno. */
-static int read_stat(pid_t pid, struct proc_stat *out)
+static int proc_read_stat(pid_t pid, struct proc_stat *out)
 {
     char path[32], text[1024];
     snprintf(path, sizeof(path), "%d/stat", (int)pid);
@@ -141,14 +141,14 @@ int proc_has_executed(pid_t pid)
     const unsigned long not_executed =
         0x40; /* linux/sched.h, but not in its UAPI; proc_pid_stat(5) refers to it */
     struct proc_stat stat;
-    int ret = read_stat(pid, &stat);
+    int ret = proc_read_stat(pid, &stat);
     return ret < 0 ? ret : (stat.flags & not_executed) == 0;
 }
 
 int proc_start_time(pid_t pid, uint64_t *ticks, char *state)
 {
     struct proc_stat stat;
-    int ret = read_stat(pid, &stat);
+    int ret = proc_read_stat(pid, &stat);
     if (ret < 0)
         return ret;
     /* Its first thread has ended (pthread_exit(3)), but others still run. */

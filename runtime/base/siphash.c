@@ -11,7 +11,7 @@ static uint64_t rotate(uint64_t word, unsigned bits)
     return word << bits | word >> (64 - bits);
 }
 
-static void mix(uint64_t v[static 4], unsigned rounds)
+static void siphash_mix(uint64_t v[static 4], unsigned rounds)
 {
     while (rounds-- > 0) {
         v[0] += v[1];
@@ -30,7 +30,7 @@ static void mix(uint64_t v[static 4], unsigned rounds)
 static void add_word(struct siphash_state *s, uint64_t word)
 {
     s->v[3] ^= word;
-    mix(s->v, 2);
+    siphash_mix(s->v, 2);
     s->v[0] ^= word;
 }
 
@@ -73,10 +73,10 @@ struct siphash siphash_end(struct siphash_state *s)
         last |= (uint64_t)s->tail[i] << (8 * i);
     add_word(s, last);
     s->v[2] ^= 0xee;
-    mix(s->v, 4);
+    siphash_mix(s->v, 4);
     out.words[0] = s->v[0] ^ s->v[1] ^ s->v[2] ^ s->v[3];
     s->v[1] ^= 0xdd;
-    mix(s->v, 4);
+    siphash_mix(s->v, 4);
     out.words[1] = s->v[0] ^ s->v[1] ^ s->v[2] ^ s->v[3];
     return out;
 }
