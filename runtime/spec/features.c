@@ -4,7 +4,7 @@
 #include "base/json_out.h"
 #include "spec/tables.h"
 
-static void write_list(struct json_out *out, const char *key, struct word_list list)
+static void features_write_list(struct json_out *out, const char *key, struct word_list list)
 {
     json_out_key(out, key);
     json_out_array_open(out);
@@ -19,10 +19,10 @@ static void write_words(struct json_out *out, const char *key, const char *const
     size_t count = 0;
     while (words[count] != NULL)
         count++;
-    write_list(out, key, (struct word_list){words, count});
+    features_write_list(out, key, (struct word_list){words, count});
 }
 
-static void open_map(struct json_out *out, const char *key)
+static void features_open_map(struct json_out *out, const char *key)
 {
     json_out_key(out, key);
     json_out_map_open(out);
@@ -30,14 +30,14 @@ static void open_map(struct json_out *out, const char *key)
 
 static void write_enabled(struct json_out *out, const char *key, bool enabled)
 {
-    open_map(out, key);
+    features_open_map(out, key);
     json_out_pair_bool(out, "enabled", enabled);
     json_out_map_close(out);
 }
 
 static void write_cgroup(struct json_out *out, const struct features_facts *facts)
 {
-    open_map(out, "cgroup");
+    features_open_map(out, "cgroup");
     json_out_pair_bool(out, "v1", false);
     json_out_pair_bool(out, "v2", true);
     json_out_pair_bool(out, "systemd", facts->cgroup_systemd);
@@ -48,39 +48,39 @@ static void write_cgroup(struct json_out *out, const struct features_facts *fact
 
 static void write_seccomp(struct json_out *out, const struct features_facts *facts)
 {
-    open_map(out, "seccomp");
+    features_open_map(out, "seccomp");
     json_out_pair_bool(out, "enabled", facts->seccomp.enabled);
     if (facts->seccomp.enabled) {
-        write_list(out, "actions", facts->seccomp.actions);
-        write_list(out, "operators", facts->seccomp.operators);
-        write_list(out, "archs", facts->seccomp.archs);
-        write_list(out, "knownFlags", facts->seccomp.known_flags);
-        write_list(out, "supportedFlags", facts->seccomp.supported_flags);
+        features_write_list(out, "actions", facts->seccomp.actions);
+        features_write_list(out, "operators", facts->seccomp.operators);
+        features_write_list(out, "archs", facts->seccomp.archs);
+        features_write_list(out, "knownFlags", facts->seccomp.known_flags);
+        features_write_list(out, "supportedFlags", facts->seccomp.supported_flags);
     }
     json_out_map_close(out);
 }
 
-static void write_linux(struct json_out *out, const struct features_facts *facts)
+static void features_write_linux(struct json_out *out, const struct features_facts *facts)
 {
-    open_map(out, "linux");
+    features_open_map(out, "linux");
     write_words(out, "namespaces", spec_namespace_types);
-    write_list(out, "capabilities", facts->capabilities);
+    features_write_list(out, "capabilities", facts->capabilities);
     write_cgroup(out, facts);
     write_seccomp(out, facts);
     write_enabled(out, "apparmor", facts->apparmor);
     write_enabled(out, "selinux", facts->selinux);
-    open_map(out, "intelRdt");
+    features_open_map(out, "intelRdt");
     json_out_pair_bool(out, "enabled", facts->intel_rdt.enabled);
     json_out_pair_bool(out, "schemata", facts->intel_rdt.schemata);
     json_out_pair_bool(out, "monitoring", facts->intel_rdt.monitoring);
     json_out_map_close(out);
     if (facts->memory_policy) {
-        open_map(out, "memoryPolicy");
+        features_open_map(out, "memoryPolicy");
         write_words(out, "modes", spec_memory_policy_modes);
         write_words(out, "flags", spec_memory_policy_flags);
         json_out_map_close(out);
     }
-    open_map(out, "mountExtensions");
+    features_open_map(out, "mountExtensions");
     write_enabled(out, "idmap", facts->idmap_mounts);
     json_out_map_close(out);
     write_enabled(out, "netDevices", facts->net_devices);
@@ -93,12 +93,12 @@ void features_write(struct json_out *out, const struct features_facts *facts)
     json_out_pair_string(out, "ociVersionMin", SPEC_VERSION_MIN);
     json_out_pair_string(out, "ociVersionMax", SPEC_VERSION);
     write_words(out, "hooks", spec_hook_kinds);
-    write_list(out, "mountOptions", facts->mount_options);
-    write_linux(out, facts);
-    open_map(out, "annotations");
+    features_write_list(out, "mountOptions", facts->mount_options);
+    features_write_linux(out, facts);
+    features_open_map(out, "annotations");
     for (size_t i = 0; i < facts->annotations.count; i++)
         json_out_pair_string(out, facts->annotations.items[i].key, facts->annotations.items[i].value);
     json_out_map_close(out);
-    write_list(out, "potentiallyUnsafeConfigAnnotations", facts->unsafe_annotations);
+    features_write_list(out, "potentiallyUnsafeConfigAnnotations", facts->unsafe_annotations);
     json_out_map_close(out);
 }

@@ -125,7 +125,7 @@ static size_t consumed(const struct parser *p)
     return yajl_get_bytes_consumed(p->yajl);
 }
 
-static int refuse(struct parser *p)
+static int json_refuse(struct parser *p)
 {
     p->failed = true;
     return 0;
@@ -136,7 +136,7 @@ static struct json_value *add_value(struct parser *p, enum json_kind kind)
     if (p->nodes++ == JSON_NODES_MAX) {
         error_set(p->err, -EINVAL, "line %zu: more than %zu values", line_at(p->text, consumed(p)),
                   JSON_NODES_MAX);
-        refuse(p);
+        json_refuse(p);
         return NULL;
     }
     struct json_value *v = ARENA_NEW(p->arena, struct json_value);
@@ -179,7 +179,7 @@ static int open_container(struct parser *p, enum json_kind kind)
     if (++p->depth > JSON_DEPTH_MAX) {
         error_set(p->err, -EINVAL, "line %zu: nested more than %d levels deep", line_at(p->text, consumed(p)),
                   JSON_DEPTH_MAX);
-        return refuse(p);
+        return json_refuse(p);
     }
     if (p->skipped > 0) {
         p->skipped++;
@@ -208,7 +208,7 @@ static bool leave_level(struct parser *p)
     return p->skipped > 0 && --p->skipped > 0;
 }
 
-static int compare_keys(const void *a, const void *b)
+static int json_compare_keys(const void *a, const void *b)
 {
     return strcmp(((const struct name *)a)->key, ((const struct name *)b)->key);
 }
@@ -224,11 +224,11 @@ static int refuse_duplicate_keys(struct parser *p, const struct json_value *obje
     size_t n = 0;
     for (const struct json_value *m = object->first; m != NULL; m = m->next)
         p->names[n++] = (struct name){m->key, m};
-    qsort(p->names, n, sizeof(struct name), compare_keys);
+    qsort(p->names, n, sizeof(struct name), json_compare_keys);
     for (size_t i = 1; i < n; i++) {
         if (str_eq(p->names[i - 1].key, p->names[i].key)) {
             json_error(p->arena, p->names[i].value, p->err, "given twice");
-            return refuse(p);
+            return json_refuse(p);
         }
     }
     return 1;
@@ -274,7 +274,7 @@ static int on_string(void *ctx, const unsigned char *text, size_t size)
         return 0;
     if (memchr(text, '\0', size) != NULL) {
         json_error(p->arena, v, p->err, "contains a NUL character");
-        return refuse(p);
+        return json_refuse(p);
     }
     v->text = arena_strndup(p->arena, (const char *)text, size);
     return 1;
@@ -287,7 +287,7 @@ static int on_key(void *ctx, const unsigned char *text, size_t size)
         return 1;
     if (memchr(text, '\0', size) != NULL) {
         json_error(p->arena, p->open, p->err, "a key contains a NUL character");
-        return refuse(p);
+        return json_refuse(p);
     }
     p->key = arena_strndup(p->arena, (const char *)text, size);
     return 1;

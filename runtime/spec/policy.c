@@ -41,7 +41,7 @@ static bool is_useful(const char *entry)
 }
 
 /* Refuse an entry that allows nothing. It is a mistake: a misspelt name, or one that needs no entry. */
-static int check(struct arena *a, const void *decoded, struct error *err)
+static int policy_check(struct arena *a, const void *decoded, struct error *err)
 {
     const struct policy *policy = decoded;
     (void)a;
@@ -57,7 +57,7 @@ static int check(struct arena *a, const void *decoded, struct error *err)
 }
 
 static const struct settings kind = {
-    .name = "runtime.json", .schema = &schema, .guarded = true, .check = check};
+    .name = "runtime.json", .schema = &schema, .guarded = true, .check = policy_check};
 
 int policy_parse(struct arena *a, const char *text, size_t size, struct policy *out, struct error *err)
 {

@@ -81,8 +81,8 @@ static int decode_integer(const struct decoder *d, const struct json_value *v, c
     return 0;
 }
 
-static int decode_number(const struct decoder *d, const struct json_value *v, const struct field *f,
-                         void *member)
+static int schema_decode_number(const struct decoder *d, const struct json_value *v, const struct field *f,
+                                void *member)
 {
     uint64_t number = 0;
     int ret = decode_integer(d, v, f, &number);
@@ -204,7 +204,7 @@ static int decode_field(const struct decoder *d, const struct json_value *v, con
     case FIELD_I64:
     case FIELD_OPT_U64:
     case FIELD_OPT_I64:
-        return decode_number(d, v, f, member);
+        return schema_decode_number(d, v, f, member);
     case FIELD_STRINGS:
     case FIELD_U32_LIST:
     case FIELD_STRING_MAP:

@@ -80,7 +80,7 @@ static bool is_for(enum audience audience, bool rootless)
     return audience == EVERYONE || (audience == ROOTLESS) == rootless;
 }
 
-static void write_strings(struct json_out *out, const char *key, const char *const *strings)
+static void template_write_strings(struct json_out *out, const char *key, const char *const *strings)
 {
     json_out_key(out, key);
     json_out_array_open(out);
@@ -89,7 +89,7 @@ static void write_strings(struct json_out *out, const char *key, const char *con
     json_out_array_close(out);
 }
 
-static void open_map(struct json_out *out, const char *key)
+static void template_open_map(struct json_out *out, const char *key)
 {
     json_out_key(out, key);
     json_out_map_open(out);
@@ -104,18 +104,18 @@ static void open_array(struct json_out *out, const char *key)
 static void write_process(struct json_out *out)
 {
     static const char *const sets[] = {"bounding", "effective", "permitted"};
-    open_map(out, "process");
+    template_open_map(out, "process");
     json_out_pair_bool(out, "terminal", true);
-    open_map(out, "user");
+    template_open_map(out, "user");
     json_out_pair_u64(out, "uid", 0);
     json_out_pair_u64(out, "gid", 0);
     json_out_map_close(out);
-    write_strings(out, "args", args);
-    write_strings(out, "env", environment);
+    template_write_strings(out, "args", args);
+    template_write_strings(out, "env", environment);
     json_out_pair_string(out, "cwd", "/");
-    open_map(out, "capabilities");
+    template_open_map(out, "capabilities");
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
-        write_strings(out, sets[i], capabilities);
+        template_write_strings(out, sets[i], capabilities);
     json_out_map_close(out);
     open_array(out, "rlimits");
     json_out_map_open(out);
@@ -140,7 +140,7 @@ static void write_mounts(struct json_out *out, bool rootless)
         json_out_pair_string(out, "type", m->type);
         json_out_pair_string(out, "source", m->source);
         if (m->options[0] != NULL)
-            write_strings(out, "options", m->options);
+            template_write_strings(out, "options", m->options);
         json_out_map_close(out);
     }
     json_out_array_close(out);
@@ -160,7 +160,7 @@ static void write_mapping(struct json_out *out, const char *key, uint32_t host_i
 /* Deny all devices. The runtime itself allows the default ones. */
 static void write_device_rules(struct json_out *out)
 {
-    open_map(out, "resources");
+    template_open_map(out, "resources");
     open_array(out, "devices");
     json_out_map_open(out);
     json_out_pair_bool(out, "allow", false);
@@ -170,9 +170,9 @@ static void write_device_rules(struct json_out *out)
     json_out_map_close(out);
 }
 
-static void write_linux(struct json_out *out, bool rootless)
+static void template_write_linux(struct json_out *out, bool rootless)
 {
-    open_map(out, "linux");
+    template_open_map(out, "linux");
     if (rootless) {
         write_mapping(out, "uidMappings", geteuid());
         write_mapping(out, "gidMappings", getegid());
@@ -188,8 +188,8 @@ static void write_linux(struct json_out *out, bool rootless)
         json_out_map_close(out);
     }
     json_out_array_close(out);
-    write_strings(out, "maskedPaths", masked_paths);
-    write_strings(out, "readonlyPaths", readonly_paths);
+    template_write_strings(out, "maskedPaths", masked_paths);
+    template_write_strings(out, "readonlyPaths", readonly_paths);
     json_out_map_close(out);
 }
 
@@ -198,12 +198,12 @@ void spec_template_write(struct json_out *out, bool rootless)
     json_out_map_open(out);
     json_out_pair_string(out, "ociVersion", SPEC_VERSION);
     write_process(out);
-    open_map(out, "root");
+    template_open_map(out, "root");
     json_out_pair_string(out, "path", "rootfs");
     json_out_pair_bool(out, "readonly", true);
     json_out_map_close(out);
     json_out_pair_string(out, "hostname", "pysbx");
     write_mounts(out, rootless);
-    write_linux(out, rootless);
+    template_write_linux(out, rootless);
     json_out_map_close(out);
 }

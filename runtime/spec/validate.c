@@ -21,7 +21,7 @@ bool has_control_character(const char *s)
 }
 
 /* Parse decimal digits that fit a CPU or node number. Return their end, or NULL if there are none. */
-static const char *read_number(const char *s, unsigned *number)
+static const char *validate_read_number(const char *s, unsigned *number)
 {
     if (!isdigit((unsigned char)*s))
         return NULL;
@@ -37,9 +37,9 @@ bool is_number_list(const char *s)
 {
     for (;; s++) {
         unsigned first, last;
-        s = read_number(s, &first);
+        s = validate_read_number(s, &first);
         if (s != NULL && *s == '-') {
-            s = read_number(s + 1, &last);
+            s = validate_read_number(s + 1, &last);
             if (s != NULL && last < first)
                 return false;
         }
