@@ -50,8 +50,8 @@ static const struct rule default_rules[] = {
 };
 #define DEFAULT_RULES (sizeof(default_rules) / sizeof(default_rules[0]))
 
-static int decode_number(const struct opt_i64 *number, const char *name, size_t index, int64_t *out,
-                         struct error *err)
+static int devices_decode_number(const struct opt_i64 *number, const char *name, size_t index, int64_t *out,
+                                 struct error *err)
 {
     *out = number->set ? number->value : ANY_NUMBER;
     if (*out < ANY_NUMBER || *out > UINT32_MAX)
@@ -74,10 +74,10 @@ static int decode_rule(const struct spec_device_rule *from, size_t index, struct
         return error_set(err, -EINVAL,
                          "linux.resources.devices[%zu].type: unknown type '%s': expected a, b or c", index,
                          from->type);
-    int ret = decode_number(&from->major, "major", index, &rule->major, err);
+    int ret = devices_decode_number(&from->major, "major", index, &rule->major, err);
     if (ret < 0)
         return ret;
-    ret = decode_number(&from->minor, "minor", index, &rule->minor, err);
+    ret = devices_decode_number(&from->minor, "minor", index, &rule->minor, err);
     if (ret < 0)
         return ret;
     if (from->access == NULL || from->access[0] == '\0')
@@ -127,7 +127,8 @@ struct assembler {
 #define INSNS_A_RULE 12
 #define INSNS_FRAME  18
 
-static void emit(struct assembler *a, unsigned code, unsigned dst, unsigned src, size_t offset, int32_t value)
+static void devices_emit(struct assembler *a, unsigned code, unsigned dst, unsigned src, size_t offset,
+                         int32_t value)
 {
     a->insns[a->count++] = (struct bpf_insn){
         .code = (__u8)code, .dst_reg = dst & 15, .src_reg = src & 15, .off = (__s16)offset, .imm = value};
@@ -136,24 +137,24 @@ static void emit(struct assembler *a, unsigned code, unsigned dst, unsigned src,
 /* dst = dst OPERATION value, or register src; 64 bits. */
 static void emit_value(struct assembler *a, unsigned operation, unsigned dst, int32_t value)
 {
-    emit(a, BPF_ALU64 | operation | BPF_K, dst, 0, 0, value);
+    devices_emit(a, BPF_ALU64 | operation | BPF_K, dst, 0, 0, value);
 }
 
 static void emit_register(struct assembler *a, unsigned operation, unsigned dst, unsigned src)
 {
-    emit(a, BPF_ALU64 | operation | BPF_X, dst, src, 0, 0);
+    devices_emit(a, BPF_ALU64 | operation | BPF_X, dst, src, 0, 0);
 }
 
 static void emit_load(struct assembler *a, unsigned reg, size_t field)
 {
-    emit(a, BPF_LDX | BPF_MEM | BPF_W, reg, CONTEXT, field, 0);
+    devices_emit(a, BPF_LDX | BPF_MEM | BPF_W, reg, CONTEXT, field, 0);
 }
 
 /* dst = dst OPERATION value of 64 bits. */
 static void emit_word(struct assembler *a, unsigned operation, unsigned dst, uint64_t value)
 {
-    emit(a, BPF_LD | BPF_IMM | BPF_DW, VALUE, 0, 0, (int32_t)(uint32_t)value);
-    emit(a, 0, 0, 0, 0, (int32_t)(uint32_t)(value >> 32));
+    devices_emit(a, BPF_LD | BPF_IMM | BPF_DW, VALUE, 0, 0, (int32_t)(uint32_t)value);
+    devices_emit(a, 0, 0, 0, 0, (int32_t)(uint32_t)(value >> 32));
     emit_register(a, operation, dst, VALUE);
 }
 
@@ -217,7 +218,7 @@ static void emit_epilogue(struct assembler *a)
     emit_value(a, BPF_XOR, ALLOWED, ACCESS_ALL);
     emit_register(a, BPF_AND, ALLOWED, REQUESTED);
     emit_is_zero(a, ALLOWED);
-    emit(a, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+    devices_emit(a, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
 int cgroup_devices_compile(struct arena *a, const struct spec_resources *resources,

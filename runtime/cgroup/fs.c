@@ -108,7 +108,7 @@ static int check_unused(const struct cgroup_ref *ref, int dirfd, struct error *e
 }
 
 /* Open and set up the cgroup, which existed before if `existed`. */
-static int prepare(const struct cgroup_plan *plan, bool existed, int *dirfd, struct error *err)
+static int fs_prepare(const struct cgroup_plan *plan, bool existed, int *dirfd, struct error *err)
 {
     const struct cgroup_ref *ref = &plan->ref;
     cleanup_fd int fd = cgroup_tree_open(ref->mount, ref->path);
@@ -137,7 +137,7 @@ int cgroup_fs_create(const struct cgroup_plan *plan, int *dirfd, struct error *e
         unmake_path(root, path, made);
         return error_set(err, ret, "make cgroup '%s%s'", ref->mount, ref->path);
     }
-    ret = prepare(plan, path[made] == '\0', dirfd, err);
+    ret = fs_prepare(plan, path[made] == '\0', dirfd, err);
     if (ret < 0)
         unmake_path(root, path, made);
     return ret;

@@ -19,7 +19,8 @@ struct builder {
 };
 
 /* Add an entry for one value. The caller sets its special members before it adds the next one. */
-static struct cgroup_write *add(struct builder *b, const char *file, const char *source, const char *value)
+static struct cgroup_write *resources_add(struct builder *b, const char *file, const char *source,
+                                          const char *value)
 {
     struct cgroup_writes *w = b->writes;
     if (w->count == b->room) {
@@ -41,7 +42,7 @@ static struct cgroup_write *add(struct builder *b, const char *file, const char 
 
 static struct cgroup_write *add_u64(struct builder *b, const char *file, const char *source, uint64_t value)
 {
-    return add(b, file, source, arena_printf(b->arena, "%" PRIu64, value));
+    return resources_add(b, file, source, arena_printf(b->arena, "%" PRIu64, value));
 }
 
 /* Add a number. A negative one means "no limit". */
@@ -49,7 +50,7 @@ static struct cgroup_write *add_limit(struct builder *b, const char *file, const
 {
     if (value >= 0)
         return add_u64(b, file, source, (uint64_t)value);
-    struct cgroup_write *entry = add(b, file, source, "max");
+    struct cgroup_write *entry = resources_add(b, file, source, "max");
     entry->optional = true;
     return entry;
 }
@@ -120,7 +121,7 @@ static void plan_cpuset(struct builder *b, const struct spec_cpu *cpu)
         /* An empty list clears the file. It is written as a newline, because an empty write may not reach the
          * kernel. */
         bool empty = lists[i].value[0] == '\0';
-        add(b, lists[i].file, lists[i].source, empty ? "\n" : lists[i].value)->optional = empty;
+        resources_add(b, lists[i].file, lists[i].source, empty ? "\n" : lists[i].value)->optional = empty;
     }
 }
 
@@ -131,7 +132,7 @@ static void plan_cpu(struct builder *b, const struct spec_cpu *cpu)
     /* The kernel accepts no weight for an idle cgroup: leave idle before the weight, enter it after the
      * weight. */
     if (cpu->idle.set && !idle)
-        add(b, "cpu.idle", "cpu.idle", "0")->optional = true;
+        resources_add(b, "cpu.idle", "cpu.idle", "0")->optional = true;
     if (cpu->shares.set && cpu->shares.value != 0)
         add_u64(b, "cpu.weight", "cpu.shares", cgroup_weight_of_shares(cpu->shares.value));
     if (idle)
@@ -149,7 +150,7 @@ static void plan_cpu(struct builder *b, const struct spec_cpu *cpu)
         const char *value =
             period ? arena_printf(b->arena, "%s %" PRIu64, amount, cpu->period.value) : amount;
         struct cgroup_write *entry =
-            add(b, "cpu.max", quota || unlimited ? "cpu.quota" : "cpu.period", value);
+            resources_add(b, "cpu.max", quota || unlimited ? "cpu.quota" : "cpu.period", value);
         entry->or_later = true;
         entry->optional = !quota;
     }
@@ -191,8 +192,10 @@ static void add_io_weight(struct builder *b, const char *source, const char *dev
 {
     if (weight == 0)
         return;
-    add(b, "io.bfq.weight", source, arena_printf(b->arena, "%s%" PRIu64, device, weight))->or_next = true;
-    add(b, "io.weight", source, arena_printf(b->arena, "%s%" PRIu64, device, cgroup_weight_of_blkio(weight)));
+    resources_add(b, "io.bfq.weight", source, arena_printf(b->arena, "%s%" PRIu64, device, weight))->or_next =
+        true;
+    resources_add(b, "io.weight", source,
+                  arena_printf(b->arena, "%s%" PRIu64, device, cgroup_weight_of_blkio(weight)));
 }
 
 static void add_throttles(struct builder *b, const struct spec_throttle_devices *devices, const char *name,
@@ -203,9 +206,9 @@ static void add_throttles(struct builder *b, const struct spec_throttle_devices 
         const char *source = arena_printf(b->arena, "blockIO.%s[%zu]", name, i);
         const char *head = arena_printf(b->arena, "%" PRIi64 ":%" PRIi64 " %s=", d->major, d->minor, key);
         if (d->rate > 0)
-            add(b, "io.max", source, arena_printf(b->arena, "%s%" PRIu64, head, d->rate));
+            resources_add(b, "io.max", source, arena_printf(b->arena, "%s%" PRIu64, head, d->rate));
         else
-            add(b, "io.max", source, arena_printf(b->arena, "%smax", head))->optional = true;
+            resources_add(b, "io.max", source, arena_printf(b->arena, "%smax", head))->optional = true;
     }
 }
 
@@ -249,7 +252,7 @@ static void plan_rdma(struct builder *b, const struct spec_resources *r)
         if (d->hca_objects.set)
             value = arena_printf(b->arena, "%s hca_object=%" PRIu64, value, d->hca_objects.value);
         if (value != d->device)
-            add(b, "rdma.max", arena_printf(b->arena, "rdma.%s", d->device), value);
+            resources_add(b, "rdma.max", arena_printf(b->arena, "rdma.%s", d->device), value);
     }
 }
 
@@ -263,11 +266,11 @@ static void plan_unified(struct builder *b, const struct spec_resources *r)
         do {
             size_t length = strcspn(line, "\n");
             if (length > 0)
-                add(b, pair->key, source, arena_strndup(b->arena, line, length));
+                resources_add(b, pair->key, source, arena_strndup(b->arena, line, length));
             line += length + (line[length] == '\n');
         } while (*line != '\0');
         if (pair->value[0] == '\0')
-            add(b, pair->key, source, "\n");
+            resources_add(b, pair->key, source, "\n");
     }
 }
 

@@ -22,7 +22,7 @@
 #define STAT_MAX 16384
 
 /* Read a file with one number; "max" is the greatest. Return false if the file is missing. */
-static bool read_number(int dirfd, const char *file, uint64_t *value)
+static bool stats_read_number(int dirfd, const char *file, uint64_t *value)
 {
     char text[32];
     if (io_read_small_at(dirfd, file, text, sizeof(text)) < 0)
@@ -37,7 +37,7 @@ static bool read_number(int dirfd, const char *file, uint64_t *value)
 static uint64_t number_or_0(int dirfd, const char *file)
 {
     uint64_t value;
-    return read_number(dirfd, file, &value) ? value : 0;
+    return stats_read_number(dirfd, file, &value) ? value : 0;
 }
 
 /* Return the number of `key` in a flat-keyed text, or 0 if the key is missing. */
@@ -147,17 +147,17 @@ static void write_memory(int dirfd, struct json_out *out)
 {
     char text[STAT_MAX];
     struct usage memory = {.name = "usage"}, swap = {.name = "swap"};
-    if (!read_number(dirfd, "memory.current", &memory.usage) ||
+    if (!stats_read_number(dirfd, "memory.current", &memory.usage) ||
         io_read_small_at(dirfd, "memory.stat", text, sizeof(text)) < 0)
         return;
-    (void)read_number(dirfd, "memory.max", &memory.limit);
+    (void)stats_read_number(dirfd, "memory.max", &memory.limit);
     memory.max = number_or_0(dirfd, "memory.peak");
     (void)cgroup_tree_value(dirfd, "memory.events", "max", &memory.failures);
     json_out_key(out, "memory");
     json_out_map_open(out);
     json_out_pair_u64(out, "cache", keyed(text, "file"));
     write_usage(&memory, out);
-    if (read_number(dirfd, "memory.swap.current", &swap.usage)) {
+    if (stats_read_number(dirfd, "memory.swap.current", &swap.usage)) {
         /* Memory and swap together, because the format is that of cgroup v1. */
         swap.usage += memory.usage;
         swap.limit = add_limits(memory.limit, number_or_0(dirfd, "memory.swap.max"));
@@ -174,13 +174,13 @@ static void write_memory(int dirfd, struct json_out *out)
 static void write_pids(int dirfd, struct json_out *out)
 {
     uint64_t current, limit;
-    if (!read_number(dirfd, "pids.current", &current))
+    if (!stats_read_number(dirfd, "pids.current", &current))
         return;
     json_out_key(out, "pids");
     json_out_map_open(out);
     json_out_pair_u64(out, "current", current);
     /* 0 means "no limit" in this format. */
-    if (read_number(dirfd, "pids.max", &limit))
+    if (stats_read_number(dirfd, "pids.max", &limit))
         json_out_pair_u64(out, "limit", limit == UINT64_MAX ? 0 : limit);
     json_out_map_close(out);
 }

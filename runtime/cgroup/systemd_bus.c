@@ -44,7 +44,7 @@ static const struct {
     {"sd_bus_error_free", &bus_api.error_free},
 };
 
-static int load_library(struct error *err)
+static int bus_load_library(struct error *err)
 {
     static bool loaded;
     if (loaded)
@@ -80,7 +80,7 @@ void systemd_message_unref(sd_bus_message **m)
 
 int systemd_bus_open(bool user, sd_bus **bus, struct error *err)
 {
-    int ret = load_library(err);
+    int ret = bus_load_library(err);
     if (ret < 0)
         return ret;
     ret = user ? bus_api.open_user(bus) : bus_api.open_system(bus);

@@ -111,7 +111,7 @@ static bool has_user_bus(void)
     return geteuid() != 0 || access("/run/dbus/system_bus_socket", F_OK) < 0;
 }
 
-static int split_path(struct arena *a, const char *path, const char *parts[3], struct error *err)
+static int systemd_split_path(struct arena *a, const char *path, const char *parts[3], struct error *err)
 {
     const char *first = strchr(path, ':'), *second = first != NULL ? strchr(first + 1, ':') : NULL;
     if (second == NULL || strchr(second + 1, ':') != NULL || second[1] == '\0')
@@ -133,7 +133,7 @@ int cgroup_systemd_plan(struct arena *a, const struct spec *spec, const struct c
     if (ret < 0)
         return ret;
     const char *parts[3] = {"", "pysbx", options->id}, *path = spec->linux_->cgroups_path;
-    ret = path != NULL && path[0] != '\0' ? split_path(a, path, parts, err) : 0;
+    ret = path != NULL && path[0] != '\0' ? systemd_split_path(a, path, parts, err) : 0;
     if (ret < 0)
         return ret;
     plan->slice = parts[0][0] != '\0' ? parts[0] : options->rootless ? "user.slice" : "system.slice";

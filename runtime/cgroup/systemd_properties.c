@@ -17,8 +17,8 @@
 /* More CPUs than any kernel supports. */
 #define CPU_MAX 65536
 
-static struct systemd_property *add(struct arena *a, struct systemd_properties *p, const char *name,
-                                    enum systemd_type type)
+static struct systemd_property *properties_add(struct arena *a, struct systemd_properties *p,
+                                               const char *name, enum systemd_type type)
 {
     if ((p->count & (p->count - 1)) == 0) {
         struct systemd_property *grown =
@@ -49,7 +49,7 @@ void systemd_properties_of_scope(struct arena *a, const char *description, const
         {.name = "TasksAccounting", .type = SYSTEMD_BOOLEAN, .number = true},
     };
     for (size_t i = 0; i < sizeof(of_scope) / sizeof(of_scope[0]); i++)
-        *add(a, properties, of_scope[i].name, of_scope[i].type) = of_scope[i];
+        *properties_add(a, properties, of_scope[i].name, of_scope[i].type) = of_scope[i];
 }
 
 static bool to_number(const char *value, uint64_t *number)
@@ -65,14 +65,14 @@ static void add_number(struct arena *a, struct systemd_properties *p, const char
 {
     uint64_t number;
     if (to_number(value, &number))
-        add(a, p, name, SYSTEMD_UINT64)->number = number;
+        properties_add(a, p, name, SYSTEMD_UINT64)->number = number;
 }
 
 /* systemd expresses idle as a weight of 0. To leave idle, the weight follows, or the default of 100 is set.
  * */
 static void add_idle(struct arena *a, struct systemd_properties *p, const char *name, const char *value)
 {
-    add(a, p, name, SYSTEMD_UINT64)->number = strcmp(value, "1") == 0 ? 0 : 100;
+    properties_add(a, p, name, SYSTEMD_UINT64)->number = strcmp(value, "1") == 0 ? 0 : 100;
 }
 
 /* Convert "QUOTA [PERIOD]" to microseconds of CPU time per second. */
@@ -91,9 +91,9 @@ static void add_quota(struct arena *a, struct systemd_properties *p, const char 
         /* systemd stores whole percents. Round up, because the container's own file has the exact value. */
         per_second = (per_second / period + 9999) / 10000 * 10000;
     }
-    add(a, p, name, SYSTEMD_UINT64)->number = per_second;
+    properties_add(a, p, name, SYSTEMD_UINT64)->number = per_second;
     if (space != NULL)
-        add(a, p, "CPUQuotaPeriodUSec", SYSTEMD_UINT64)->number = period;
+        properties_add(a, p, "CPUQuotaPeriodUSec", SYSTEMD_UINT64)->number = period;
 }
 
 const uint8_t *systemd_bitmask(struct arena *a, const char *list, size_t *size)
@@ -128,7 +128,7 @@ static void add_bitmask(struct arena *a, struct systemd_properties *p, const cha
     const uint8_t *bytes = systemd_bitmask(a, strcmp(value, "\n") == 0 ? "" : value, &size);
     if (bytes == NULL)
         return;
-    struct systemd_property *entry = add(a, p, name, SYSTEMD_BYTES);
+    struct systemd_property *entry = properties_add(a, p, name, SYSTEMD_BYTES);
     entry->bytes = bytes;
     entry->size = size;
 }
@@ -147,8 +147,8 @@ static void add_bfq_weight(struct arena *a, struct systemd_properties *p, const 
     uint64_t weight;
     if (str_to_u64(space != NULL ? space + 1 : value, 1000, &weight) < 0 || weight == 0)
         return;
-    struct systemd_property *entry = add(a, p, space != NULL ? "IODeviceWeight" : name,
-                                         space != NULL ? SYSTEMD_DEVICE_NUMBER : SYSTEMD_UINT64);
+    struct systemd_property *entry = properties_add(a, p, space != NULL ? "IODeviceWeight" : name,
+                                                    space != NULL ? SYSTEMD_DEVICE_NUMBER : SYSTEMD_UINT64);
     entry->number = io_weight_of_bfq(weight);
     if (space != NULL)
         entry->text = arena_printf(a, "/dev/block/%.*s", (int)(space - value), value);
@@ -157,7 +157,7 @@ static void add_bfq_weight(struct arena *a, struct systemd_properties *p, const 
 /* Kill all processes or none on out of memory. systemd accepts this only at the start of a unit. */
 static void add_oom_policy(struct arena *a, struct systemd_properties *p, const char *name, const char *value)
 {
-    add(a, p, name, SYSTEMD_STRING)->text = strcmp(value, "1") == 0 ? "kill" : "continue";
+    properties_add(a, p, name, SYSTEMD_STRING)->text = strcmp(value, "1") == 0 ? "kill" : "continue";
 }
 
 static const struct {
@@ -207,7 +207,7 @@ static const struct {
     {"@x", SYSTEMD_INT64, INT64_MIN, INT64_MAX},    {"@t", SYSTEMD_UINT64, 0, UINT64_MAX},
 };
 
-static bool parse_number(const char *text, struct systemd_property *out)
+static bool properties_parse_number(const char *text, struct systemd_property *out)
 {
     const char *digits = text;
     size_t type = 0; /* a number without a type is an int32 in GVariant text */
@@ -288,14 +288,14 @@ static bool parse_value(struct arena *a, const char *text, struct systemd_proper
     }
     if (text[0] == '[' || str_after(text, "@as ") != NULL)
         return parse_strings(a, text, out);
-    return parse_number(text, out);
+    return properties_parse_number(text, out);
 }
 
 /* Parse a number of seconds, with or without a fraction, to microseconds. */
 static bool parse_seconds(const char *text, struct systemd_property *out)
 {
     struct systemd_property whole = {0};
-    if (parse_number(text, &whole)) {
+    if (properties_parse_number(text, &whole)) {
         if ((whole.type != SYSTEMD_UINT64 && whole.type != SYSTEMD_UINT32 && (int64_t)whole.number < 0) ||
             __builtin_mul_overflow(whole.number, 1000000, &out->number))
             return false;
@@ -326,7 +326,7 @@ int systemd_properties_of_annotations(struct arena *a, const struct spec *spec,
             continue;
         if (!is_property_name(name))
             return error_set(err, -EINVAL, "annotations: '%s' does not name a systemd property", pair->key);
-        struct systemd_property *entry = add(a, properties, name, SYSTEMD_STRING);
+        struct systemd_property *entry = properties_add(a, properties, name, SYSTEMD_STRING);
         entry->required = true;
         size_t length = strlen(name);
         /* "TimeoutStopSec", but not "TimeoutStopUSec". */

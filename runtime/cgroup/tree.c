@@ -88,14 +88,14 @@ static bool is_child(const struct dirent *d)
     return d->d_type == DT_DIR && strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0;
 }
 
-static void close_directory(DIR **d)
+static void tree_close_directory(DIR **d)
 {
     if (*d != NULL)
         closedir(*d);
 }
-#define cleanup_dir __attribute__((cleanup(close_directory)))
+#define cleanup_dir __attribute__((cleanup(tree_close_directory)))
 
-static DIR *open_directory(int dirfd, const char *name)
+static DIR *tree_open_directory(int dirfd, const char *name)
 {
     int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
@@ -175,7 +175,7 @@ static int queue_add(struct path_queue *q, const char *dir, const char *name)
 
 static int queue_children(int dirfd, const char *path, struct path_queue *q)
 {
-    cleanup_dir DIR *d = open_directory(dirfd, path);
+    cleanup_dir DIR *d = tree_open_directory(dirfd, path);
     if (d == NULL)
         return errno == ENOENT ? 0 : -errno;
     for (struct dirent *e; (e = readdir(d)) != NULL;) {
@@ -262,7 +262,7 @@ int cgroup_tree_kill(int dirfd)
 static int remove_children(int dir, ino_t finished, int *down)
 {
     *down = -1;
-    cleanup_dir DIR *d = open_directory(dir, ".");
+    cleanup_dir DIR *d = tree_open_directory(dir, ".");
     if (d == NULL)
         return -errno;
     for (struct dirent *e; (e = readdir(d)) != NULL;) {
