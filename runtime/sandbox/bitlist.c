@@ -8,7 +8,7 @@
 
 #define WORD_BITS (sizeof(unsigned long) * CHAR_BIT)
 
-static int parse_number(const char **p, unsigned *out)
+static int bitlist_parse_number(const char **p, unsigned *out)
 {
     if (**p < '0' || **p > '9')
         return -EINVAL;
@@ -23,15 +23,15 @@ static int parse_number(const char **p, unsigned *out)
 }
 
 /* Read one "N" or "N-M" and the comma after it. A comma must be followed by another range. */
-static int parse_range(const char **p, unsigned *first, unsigned *last)
+static int bitlist_parse_range(const char **p, unsigned *first, unsigned *last)
 {
-    int ret = parse_number(p, first);
+    int ret = bitlist_parse_number(p, first);
     if (ret < 0)
         return ret;
     *last = *first;
     if (**p == '-') {
         (*p)++;
-        ret = parse_number(p, last);
+        ret = bitlist_parse_number(p, last);
         if (ret < 0)
             return ret;
         if (*last < *first)
@@ -49,7 +49,7 @@ int bitlist_parse(struct arena *a, const char *text, struct bitlist *out)
     *out = (struct bitlist){0};
     unsigned highest = 0, first, last;
     for (const char *p = text; *p != '\0';) {
-        int ret = parse_range(&p, &first, &last);
+        int ret = bitlist_parse_range(&p, &first, &last);
         if (ret < 0)
             return ret;
         if (last > highest)
@@ -60,7 +60,7 @@ int bitlist_parse(struct arena *a, const char *text, struct bitlist *out)
     size_t words = highest / WORD_BITS + 1;
     out->words = ARENA_ARRAY(a, words, unsigned long);
     out->bits = words * WORD_BITS;
-    for (const char *p = text; *p != '\0' && parse_range(&p, &first, &last) == 0;)
+    for (const char *p = text; *p != '\0' && bitlist_parse_range(&p, &first, &last) == 0;)
         for (unsigned n = first; n <= last; n++)
             out->words[n / WORD_BITS] |= 1UL << (n % WORD_BITS);
     return 0;

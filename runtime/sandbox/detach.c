@@ -23,7 +23,7 @@
 
 #define MAX_RANGES 16
 
-static uintptr_t page_down(uintptr_t address, uintptr_t page)
+static uintptr_t detach_page_down(uintptr_t address, uintptr_t page)
 {
     return address & ~(page - 1);
 }
@@ -67,7 +67,7 @@ extern const char left_out_end[] __attribute__((weak, visibility("hidden")));
 
 static void add_constants(struct program *program, uintptr_t start, uintptr_t end, int prot)
 {
-    uintptr_t middle = page_down((uintptr_t)left_out_end, program->page);
+    uintptr_t middle = detach_page_down((uintptr_t)left_out_end, program->page);
     middle = middle < start ? start : middle > end ? end : middle;
     add_range(program, start, middle, prot, KIND_LEFT_OUT);
     add_range(program, middle, end, prot, KIND_CONSTANT);
@@ -75,7 +75,7 @@ static void add_constants(struct program *program, uintptr_t start, uintptr_t en
 
 /* Collect the ranges of the first object reported, which is the program itself. The part of its data that
  * became read-only after relocation stays read-only. */
-static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
+static int detach_find_ranges(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
     struct program *program = data;
@@ -83,16 +83,16 @@ static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
     program->base = info->dlpi_addr;
     for (size_t i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO) {
-            relro_start = page_down(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, page);
-            relro_end =
-                page_down(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz, page);
+            relro_start = detach_page_down(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, page);
+            relro_end = detach_page_down(
+                info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz, page);
         }
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *h = &info->dlpi_phdr[i];
         if (h->p_type != PT_LOAD || h->p_filesz == 0)
             continue;
-        uintptr_t start = page_down(info->dlpi_addr + h->p_vaddr, page);
-        uintptr_t end = page_down(info->dlpi_addr + h->p_vaddr + h->p_filesz + page - 1, page);
+        uintptr_t start = detach_page_down(info->dlpi_addr + h->p_vaddr, page);
+        uintptr_t end = detach_page_down(info->dlpi_addr + h->p_vaddr + h->p_filesz + page - 1, page);
         if ((h->p_flags & PF_W) == 0) {
             add_constants(program, start, end, protection(h->p_flags));
         } else {
@@ -115,10 +115,10 @@ static off_t first_offset(const struct program *program)
     return (off_t)program->page;
 }
 
-static struct program find_program(void)
+static struct program detach_find_program(void)
 {
     struct program program = {.page = (uintptr_t)sysconf(_SC_PAGESIZE)};
-    dl_iterate_phdr(find_ranges, &program);
+    dl_iterate_phdr(detach_find_ranges, &program);
     return program;
 }
 
@@ -137,7 +137,7 @@ static bool is_filled(int fd)
     return seals >= 0 && (seals & F_SEAL_WRITE) != 0;
 }
 
-static int fill(int fd, const struct program *program)
+static int detach_fill_bytes(int fd, const struct program *program)
 {
     off_t offset = first_offset(program);
     for (size_t i = 0; i < program->count; i++) {
@@ -159,9 +159,9 @@ static int fill(int fd, const struct program *program)
 
 void detach_fill(int *fd)
 {
-    struct program program = find_program();
+    struct program program = detach_find_program();
     if (*fd >= 0)
-        (void)fill(*fd, &program);
+        (void)detach_fill_bytes(*fd, &program);
     fd_close(fd);
 }
 
@@ -214,12 +214,12 @@ static int replace_ranges(const struct program *program, int fd)
 
 int detach_from_binary(int copy, int exe, struct error *err)
 {
-    struct program program = find_program();
+    struct program program = detach_find_program();
     cleanup_fd int own = -1;
     if (!is_filled(copy)) {
         own = detach_prepare();
         copy = own;
-        int ret = copy < 0 ? -errno : fill(copy, &program);
+        int ret = copy < 0 ? -errno : detach_fill_bytes(copy, &program);
         if (ret < 0)
             return error_set(err, ret, "copy the runtime's program to a file in memory");
     }

@@ -129,7 +129,7 @@ static int run_helper(const char *name, pid_t pid, const struct spec_idmaps *map
     return 0;
 }
 
-static int write_map(pid_t pid, const char *file, const char *text, struct error *err)
+static int idmap_write_map(pid_t pid, const char *file, const char *text, struct error *err)
 {
     char path[48];
     snprintf(path, sizeof(path), "%d/%s", (int)pid, file);
@@ -143,11 +143,11 @@ static int write_map(pid_t pid, const char *file, const char *text, struct error
 
 static int write_maps(const struct idmap_plan *plan, pid_t pid, struct error *err)
 {
-    int ret = plan->deny_setgroups ? write_map(pid, "setgroups", "deny", err) : 0;
+    int ret = plan->deny_setgroups ? idmap_write_map(pid, "setgroups", "deny", err) : 0;
     if (ret < 0)
         return ret;
-    ret = write_map(pid, "gid_map", plan->gid_text, err);
-    return ret < 0 ? ret : write_map(pid, "uid_map", plan->uid_text, err);
+    ret = idmap_write_map(pid, "gid_map", plan->gid_text, err);
+    return ret < 0 ? ret : idmap_write_map(pid, "uid_map", plan->uid_text, err);
 }
 
 static int run_helpers(const struct idmap_plan *plan, pid_t pid, struct error *err)
@@ -166,7 +166,7 @@ int idmap_write(const struct idmap_plan *plan, pid_t pid, struct error *err)
 }
 
 /* Become id 0, or the other id if the namespace has no id 0. */
-static int become(int (*set)(uint32_t, uint32_t, uint32_t), uint32_t other)
+static int idmap_become(int (*set)(uint32_t, uint32_t, uint32_t), uint32_t other)
 {
     return set(0, 0, 0) == 0 || (errno == EINVAL && set(other, other, other) == 0) ? 0 : -errno;
 }
@@ -177,9 +177,9 @@ int idmap_become_root(const struct idmap_plan *plan, const struct idmap_entry *e
         return 0;
     if (!plan->deny_setgroups && !entry->keep_groups && setgroups(0, NULL) < 0 && errno != EPERM)
         return error_set(err, -errno, "drop supplementary groups");
-    int ret = become(setresgid, entry->gid);
+    int ret = idmap_become(setresgid, entry->gid);
     if (ret == 0)
-        ret = become(setresuid, entry->uid);
+        ret = idmap_become(setresuid, entry->uid);
     if (ret < 0 && !(entry->joined && ret == -EINVAL))
         return error_text(err, ret,
                           "become root of the user namespace, or user %u and group %u if it has no id 0: %s",

@@ -29,7 +29,7 @@
 #define PATH_SIZE    1024
 
 /* A group cannot have the name of one of resctrl's own files. */
-static bool name_is_valid(const char *name)
+static bool intelrdt_name_is_valid(const char *name)
 {
     static const char *const reserved[] = {"", ".", "..", "info", "mon_groups", "mon_data"};
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
@@ -68,7 +68,7 @@ int intelrdt_plan(struct arena *a, const struct spec_intel_rdt *rdt, const char 
     /* "/" is the class in which every process starts. */
     if (str_eq(out->group, "/"))
         out->group = GROUP_ROOT;
-    else if (!name_is_valid(out->group))
+    else if (!intelrdt_name_is_valid(out->group))
         return error_set(err, -EINVAL, "linux.intelRdt.closID: '%s' cannot be the name of a group",
                          out->group);
     out->monitor = rdt->enable_monitoring ? id : NULL;

@@ -37,7 +37,7 @@ static const struct {
 const char *const namespaces_names[NAMESPACE_TYPES] = {"user", "pid", "network", "mount",
                                                        "ipc",  "uts", "cgroup",  "time"};
 
-static const char *file_of(int flag)
+static const char *namespaces_file(int flag)
 {
     for (size_t i = 0; i < NAMESPACE_TYPES; i++)
         if (types[i].flag == flag)
@@ -82,11 +82,11 @@ int namespaces_plan(struct arena *a, const struct spec *spec, struct namespaces_
     return 0;
 }
 
-static bool is_own(const struct namespace_join *join)
+static bool namespaces_is_own(const struct namespace_join *join)
 {
     char path[64];
     struct stat own, other;
-    snprintf(path, sizeof(path), "/proc/self/ns/%s", file_of(join->flag));
+    snprintf(path, sizeof(path), "/proc/self/ns/%s", namespaces_file(join->flag));
     return stat(path, &own) == 0 && fstat(join->fd, &other) == 0 && own.st_dev == other.st_dev &&
            own.st_ino == other.st_ino;
 }
@@ -103,7 +103,7 @@ int namespaces_open(struct namespaces_plan *plan, struct error *err)
         if (type != join->flag)
             return error_set(err, -EINVAL, "linux.namespaces[%zu].path: '%s' is not a %s namespace",
                              join->index, join->path, join->type);
-        if (is_own(join)) {
+        if (namespaces_is_own(join)) {
             plan->join &= ~join->flag;
             fd_close(&join->fd);
             continue;
@@ -195,7 +195,7 @@ static int at_clone(const struct namespaces_plan *plan)
            ~(ipc_is_late(plan) ? CLONE_NEWIPC : 0);
 }
 
-static pid_t clone_into(unsigned long long flags, int cgroup_fd, int *pidfd)
+static pid_t namespaces_clone_into(unsigned long long flags, int cgroup_fd, int *pidfd)
 {
     *pidfd = -1;
     struct clone_args args = {.flags = flags | CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)pidfd};
@@ -255,14 +255,14 @@ static pid_t clone_through_intermediate(struct namespaces_plan *plan, int cgroup
     cleanup_fd int reader = report[0];
     cleanup_fd int writer = report[1];
     cleanup_fd int helper_fd = -1;
-    pid_t helper = clone_into(0, cgroup_fd, &helper_fd);
+    pid_t helper = namespaces_clone_into(0, cgroup_fd, &helper_fd);
     if (helper < 0)
         return error_set(err, -errno, "clone%s", clone_hint(errno, 0));
     if (helper == 0) {
         struct intermediate_report r = {0};
         int unused;
         if (join_before_clone(plan, &r.err) == 0) {
-            r.pid = clone_into((unsigned)at_clone(plan) | CLONE_PARENT, -1, &unused);
+            r.pid = namespaces_clone_into((unsigned)at_clone(plan) | CLONE_PARENT, -1, &unused);
             if (r.pid == 0)
                 return 0;
             if (r.pid < 0)
@@ -290,7 +290,7 @@ pid_t namespaces_clone(struct namespaces_plan *plan, int cgroup_fd, int *pidfd, 
 {
     if (plan->intermediate)
         return clone_through_intermediate(plan, cgroup_fd, pidfd, err);
-    pid_t pid = clone_into((unsigned)at_clone(plan), cgroup_fd, pidfd);
+    pid_t pid = namespaces_clone_into((unsigned)at_clone(plan), cgroup_fd, pidfd);
     if (pid < 0)
         return error_set(err, -errno, "clone with new namespaces%s", clone_hint(errno, plan->make));
     return pid;

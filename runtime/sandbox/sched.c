@@ -111,7 +111,7 @@ int sched_affinity_plan(struct arena *a, const struct spec_cpu_affinity *affinit
     return 0;
 }
 
-static int apply(const struct bitlist *cpus, const char *which, struct error *err)
+static int sched_apply_affinity(const struct bitlist *cpus, const char *which, struct error *err)
 {
     /* The raw call takes a mask of any length. cpu_set_t ends at 1024. */
     if (cpus->bits > 0 && syscall(SYS_sched_setaffinity, 0, cpus->bits / 8, cpus->words) < 0)
@@ -122,12 +122,12 @@ static int apply(const struct bitlist *cpus, const char *which, struct error *er
 
 int sched_apply_initial(const struct sched_affinity_plan *plan, struct error *err)
 {
-    return apply(&plan->initial, "initial", err);
+    return sched_apply_affinity(&plan->initial, "initial", err);
 }
 
 int sched_apply_final(const struct sched_affinity_plan *plan, struct error *err)
 {
-    return apply(&plan->final, "final", err);
+    return sched_apply_affinity(&plan->final, "final", err);
 }
 
 void sched_describe(const struct sched_plan *plan, struct json_out *out)

@@ -55,7 +55,7 @@ int sysctl_plan(struct arena *a, const struct str_map *sysctl, struct sysctl_pla
     return 0;
 }
 
-static int write_item(const struct sysctl_item *item, struct error *err)
+static int sysctl_write_item(const struct sysctl_item *item, struct error *err)
 {
     cleanup_fd int fd = proc_open(item->path, O_WRONLY, err);
     if (fd < 0)
@@ -80,7 +80,7 @@ int sysctl_apply(struct sysctl_plan *plan, struct error *err)
         for (size_t i = 0; i < plan->count; i++) {
             struct sysctl_item *item = &plan->items[i];
             struct error why = {0};
-            int code = item->written ? 0 : write_item(item, &why);
+            int code = item->written ? 0 : sysctl_write_item(item, &why);
             item->written = code == 0;
             refused += code < 0;
             if (code < 0 && ret == 0) {

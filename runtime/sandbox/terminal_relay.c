@@ -115,7 +115,7 @@ static bool copy_output(struct relay *r)
     return true;
 }
 
-static int run(struct relay *r, struct error *err)
+static int relay_run(struct relay *r, struct error *err)
 {
     for (;;) {
         bool waiting = r->start < r->used;
@@ -161,7 +161,7 @@ int terminal_relay_between(const struct terminal_relay_ends *ends, struct error 
                       .signals = ends->signals,
                       .input_open = true,
                       .output_open = true};
-    return run(&r, err);
+    return relay_run(&r, err);
 }
 
 int terminal_relay(int master, int stop_fd, struct error *err)

@@ -20,8 +20,8 @@ static int open_path(int root, const struct landlock_path *rule)
                         : path_open_in_root_nosymlink(root, rule->path, O_PATH, 0);
 }
 
-static int add_path(const struct landlock_plan *plan, int root, const struct landlock_path *rule,
-                    struct error *err)
+static int landlock_add_path(const struct landlock_plan *plan, int root, const struct landlock_path *rule,
+                             struct error *err)
 {
     struct stat st;
     cleanup_fd int fd = open_path(root, rule);
@@ -71,7 +71,7 @@ int landlock_prepare(struct landlock_plan *plan, struct error *err)
     if (root < 0)
         return error_set(err, -errno, "landlock: open the container's root");
     for (size_t i = 0; i < plan->path_count; i++) {
-        int ret = add_path(plan, root, &plan->paths[i], err);
+        int ret = landlock_add_path(plan, root, &plan->paths[i], err);
         if (ret < 0)
             return ret;
     }

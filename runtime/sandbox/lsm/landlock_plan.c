@@ -153,8 +153,8 @@ static int plan_path(const char *key, size_t index, const char *text, struct lan
     return 0;
 }
 
-static int plan_paths(struct arena *a, const struct ruleset *ruleset, struct landlock_plan *out,
-                      struct error *err)
+static int landlock_plan_paths(struct arena *a, const struct ruleset *ruleset, struct landlock_plan *out,
+                               struct error *err)
 {
     const char *const *lists[PATH_LISTS];
     size_t counts[PATH_LISTS], total = 0;
@@ -225,7 +225,7 @@ static uint64_t scoped(const struct words *scope)
 }
 
 /* Drop the wanted rights that the kernel lacks, or report them as an error if they are required. */
-static int settle(const struct landlock_rights *wanted, struct landlock_plan *out, struct error *err)
+static int landlock_settle(const struct landlock_rights *wanted, struct landlock_plan *out, struct error *err)
 {
     struct landlock_rights known = landlock_rights_of_abi(out->abi);
     char missing[512] = "";
@@ -282,7 +282,7 @@ static int plan_json(struct arena *a, const char *text, struct landlock_plan *ou
     int ret = read_ruleset(a, text, &root, &ruleset, err);
     if (ret < 0)
         return ret;
-    ret = plan_paths(a, &ruleset, out, err);
+    ret = landlock_plan_paths(a, &ruleset, out, err);
     if (ret < 0)
         return ret;
     ret = plan_network(a, json_member(root, "network"), &wanted.of[LANDLOCK_NET], out, err);
@@ -294,7 +294,7 @@ static int plan_json(struct arena *a, const char *text, struct landlock_plan *ou
     wanted.of[LANDLOCK_FLAG] = ruleset.log ? FLAG_LOG_NEW_EXEC_ON : 0;
     for (const struct landlock_right *right = landlock_rights; right->name != NULL; right++)
         wanted.of[right->kind] |= right->kind == LANDLOCK_FS ? right->bit : 0;
-    return settle(&wanted, out, err);
+    return landlock_settle(&wanted, out, err);
 }
 
 int landlock_plan(struct arena *a, const char *annotation, int abi, struct landlock_plan *out,

@@ -29,7 +29,7 @@ bool selinux_enabled(void)
 }
 
 /* The library is never closed: it stays for the life of the process. */
-static int load_library(struct error *err)
+static int selinux_load_library(struct error *err)
 {
     int ret = libraries_require(err);
     if (ret < 0)
@@ -61,7 +61,7 @@ int selinux_plan(const char *label, struct selinux_plan *out, struct error *err)
     if (label == NULL || label[0] == '\0')
         return 0;
     bool enabled = selinux_enabled();
-    int ret = enabled ? load_library(err) : 0;
+    int ret = enabled ? selinux_load_library(err) : 0;
     if (ret < 0)
         return ret;
     if (!enabled || lib.is_enabled() != 1)

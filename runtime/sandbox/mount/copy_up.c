@@ -136,7 +136,7 @@ static int copy_entry(int from, int to, const char *name, unsigned depth, struct
     return utimensat(to, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-static void close_directory(DIR **dir)
+static void copy_up_close_directory(DIR **dir)
 {
     if (*dir != NULL)
         closedir(*dir);
@@ -147,7 +147,7 @@ static int copy_directory(int from, int to, unsigned depth, struct error *err)
     if (depth > DEPTH_MAX)
         return error_text(err, -ELOOP, "tmpcopyup: directories are nested deeper than %d", DEPTH_MAX);
     int listed = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    __attribute__((cleanup(close_directory))) DIR *dir = listed < 0 ? NULL : fdopendir(listed);
+    __attribute__((cleanup(copy_up_close_directory))) DIR *dir = listed < 0 ? NULL : fdopendir(listed);
     if (dir == NULL) {
         int code = -errno;
         fd_close(&listed);

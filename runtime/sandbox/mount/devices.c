@@ -38,7 +38,7 @@ static const struct {
     {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
 };
 
-static void split_path(struct arena *a, struct device_plan *d)
+static void devices_split_path(struct arena *a, struct device_plan *d)
 {
     const char *slash = strrchr(d->path, '/');
     d->dir = slash == d->path ? "/" : arena_strndup(a, d->path, (size_t)(slash - d->path));
@@ -47,7 +47,7 @@ static void split_path(struct arena *a, struct device_plan *d)
 
 static void finish_device(struct arena *a, const struct rootfs_context *context, struct device_plan *d)
 {
-    split_path(a, d);
+    devices_split_path(a, d);
     d->source_fd = -1;
     d->bind = !S_ISFIFO(d->mode) && (context->user_namespace || context->runtime_in_userns);
     d->host_path =

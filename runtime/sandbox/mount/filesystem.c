@@ -59,8 +59,8 @@ void filesystem_plan(struct arena *a, struct filesystem *fs)
 
 /* Report a failure with the kernel's message. It is read from the file system context, one message per read:
  * "e text", "w text", "i text". */
-static int fail(int context, const char *type, const char *doing, const char *what, int code,
-                struct error *err)
+static int filesystem_fail(int context, const char *type, const char *doing, const char *what, int code,
+                           struct error *err)
 {
     char message[256];
     ssize_t n;
@@ -76,12 +76,12 @@ static int fail(int context, const char *type, const char *doing, const char *wh
     return error_set(err, code, "file system '%s': %s '%s'", type, doing, what);
 }
 
-static int set_string(int context, const struct filesystem *fs, const char *key, const char *value,
-                      struct error *err)
+static int filesystem_set_string(int context, const struct filesystem *fs, const char *key, const char *value,
+                                 struct error *err)
 {
     if (sys_fsconfig(context, FSCONFIG_SET_STRING, key, value, 0) == 0)
         return 0;
-    return fail(context, fs->type, "option", key, -errno, err);
+    return filesystem_fail(context, fs->type, "option", key, -errno, err);
 }
 
 /* gid=5 is "tty" only by convention, and a user namespace with one id does not have it. */
@@ -101,7 +101,7 @@ static int set_data(int context, const struct filesystem *fs, bool without_group
             continue;
         if (errno == EINVAL && is_terminal_group(fs, data))
             continue;
-        return fail(context, fs->type, "option", data->text, -errno, err);
+        return filesystem_fail(context, fs->type, "option", data->text, -errno, err);
     }
     return 0;
 }
@@ -112,20 +112,20 @@ static int set_mode(int context, const struct filesystem *fs, int mode, struct e
     if (mode < 0)
         return 0;
     snprintf(text, sizeof(text), "%o", (unsigned)mode);
-    return set_string(context, fs, "mode", text, err);
+    return filesystem_set_string(context, fs, "mode", text, err);
 }
 
-static int configure(int context, const struct filesystem *fs, int mode, bool without_group,
-                     struct error *err)
+static int filesystem_configure(int context, const struct filesystem *fs, int mode, bool without_group,
+                                struct error *err)
 {
     bool has_source = fs->source != NULL && fs->source[0] != '\0';
-    int ret = has_source ? set_string(context, fs, "source", fs->source, err) : 0;
+    int ret = has_source ? filesystem_set_string(context, fs, "source", fs->source, err) : 0;
     if (ret < 0)
         return ret;
     FOR_EACH (i, super_names) {
         if ((fs->super & super_names[i].flag) != 0 &&
             sys_fsconfig(context, FSCONFIG_SET_FLAG, super_names[i].name, NULL, 0) < 0)
-            return fail(context, fs->type, "option", super_names[i].name, -errno, err);
+            return filesystem_fail(context, fs->type, "option", super_names[i].name, -errno, err);
     }
     ret = set_mode(context, fs, mode, err);
     if (ret < 0)
@@ -133,7 +133,7 @@ static int configure(int context, const struct filesystem *fs, int mode, bool wi
     ret = set_data(context, fs, without_group, err);
     if (ret < 0 || fs->label == NULL)
         return ret;
-    return set_string(context, fs, fs->label_key, fs->label, err);
+    return filesystem_set_string(context, fs, fs->label_key, fs->label, err);
 }
 
 static bool has_terminal_group(const struct filesystem *fs)
@@ -151,7 +151,7 @@ static int create(const struct filesystem *fs, int mode, bool without_group, str
         return error_text(err, -ENODEV, "file system '%s' is not known to the kernel", fs->type);
     if (context < 0)
         return error_set(err, -errno, "fsopen '%s'", fs->type);
-    int ret = configure(context, fs, mode, without_group, err);
+    int ret = filesystem_configure(context, fs, mode, without_group, err);
     if (ret < 0)
         return ret;
     ret = sys_fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ? -errno : 0;
@@ -159,10 +159,12 @@ static int create(const struct filesystem *fs, int mode, bool without_group, str
     if (ret == -EINVAL && !without_group && has_terminal_group(fs))
         return create(fs, mode, true, err);
     if (ret < 0)
-        return fail(context, fs->type, "creation from", fs->source != NULL ? fs->source : "none", ret, err);
+        return filesystem_fail(context, fs->type, "creation from", fs->source != NULL ? fs->source : "none",
+                               ret, err);
     int fd = sys_fsmount(context, FSMOUNT_CLOEXEC, (unsigned)fs->attrs);
     if (fd < 0)
-        return fail(context, fs->type, "mount of", fs->source != NULL ? fs->source : "none", -errno, err);
+        return filesystem_fail(context, fs->type, "mount of", fs->source != NULL ? fs->source : "none",
+                               -errno, err);
     return fd;
 }
 

@@ -41,8 +41,8 @@ static int make_absolute(const struct spec_idmaps *container, struct spec_idmap 
     return container->count == 0 ? 0 : -ERANGE;
 }
 
-static int parse_range(struct arena *a, const char *text, size_t len, const struct spec_idmaps *container,
-                       struct spec_idmap *out)
+static int idmap_mount_parse_range(struct arena *a, const char *text, size_t len,
+                                   const struct spec_idmaps *container, struct spec_idmap *out)
 {
     bool relative = len > 0 && text[0] == '@';
     char *rest = arena_strndup(a, text + relative, len - relative);
@@ -69,7 +69,7 @@ static int parse_ranges(struct arena *a, const char *text, size_t len, const str
     for (const char *p = text, *end = text + len; p <= end && out->count < count;) {
         const char *next = memchr(p, '#', (size_t)(end - p));
         size_t n = (size_t)((next != NULL ? next : end) - p);
-        int ret = parse_range(a, p, n, container, &out->items[out->count++]);
+        int ret = idmap_mount_parse_range(a, p, n, container, &out->items[out->count++]);
         if (ret == -ERANGE)
             return error_text(err, -EINVAL, "idmap: '%.*s' is outside of the container's id mapping", (int)n,
                               p);
@@ -115,7 +115,8 @@ bool idmap_mount_equal(const struct idmap_mount *a, const struct idmap_mount *b)
     return maps_equal(&a->uids, &b->uids) && maps_equal(&a->gids, &b->gids);
 }
 
-static int write_map(pid_t pid, const char *name, const struct spec_idmaps *map, struct error *err)
+static int idmap_mount_write_map(pid_t pid, const char *name, const struct spec_idmaps *map,
+                                 struct error *err)
 {
     char path[64], text[MAP_TEXT_MAX];
     size_t used = 0;
@@ -150,10 +151,10 @@ static _Noreturn void hold_namespace(pid_t parent)
 
 static int write_and_open(const struct idmap_mount *map, pid_t pid, struct error *err)
 {
-    int ret = write_map(pid, "uid_map", &map->uids, err);
+    int ret = idmap_mount_write_map(pid, "uid_map", &map->uids, err);
     if (ret < 0)
         return ret;
-    ret = write_map(pid, "gid_map", &map->gids, err);
+    ret = idmap_mount_write_map(pid, "gid_map", &map->gids, err);
     if (ret < 0)
         return ret;
     int root = proc_root(err);
@@ -190,7 +191,8 @@ static _Noreturn void enter_namespace(int userns_fd, pid_t parent, int channel)
 }
 
 /* Read one file of a process with a mapping. */
-static int read_map(struct arena *a, pid_t pid, const char *name, struct spec_idmaps *out, struct error *err)
+static int idmap_mount_read_map(struct arena *a, pid_t pid, const char *name, struct spec_idmaps *out,
+                                struct error *err)
 {
     char path[64], text[MAP_TEXT_MAX];
     snprintf(path, sizeof(path), "%d/%s", (int)pid, name);
@@ -230,9 +232,9 @@ int idmap_mount_read(struct arena *a, int userns_fd, struct idmap_mount *out, st
         ret = error_set(err, -code, "idmap: enter the user namespace, whose mapping is wanted");
     fd_close(&channel[0]);
     if (ret == 0)
-        ret = read_map(a, pid, "uid_map", &out->uids, err);
+        ret = idmap_mount_read_map(a, pid, "uid_map", &out->uids, err);
     if (ret == 0)
-        ret = read_map(a, pid, "gid_map", &out->gids, err);
+        ret = idmap_mount_read_map(a, pid, "gid_map", &out->gids, err);
     if (pid > 0) {
         kill(pid, SIGKILL);
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

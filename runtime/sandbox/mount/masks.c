@@ -29,8 +29,8 @@ static void close_covers(struct covers *covers)
 }
 #define cleanup_covers __attribute__((cleanup(close_covers)))
 
-static int plan_paths(struct arena *a, const struct str_list *in, const char *name, const char ***out,
-                      size_t *count, struct error *err)
+static int masks_plan_paths(struct arena *a, const struct str_list *in, const char *name, const char ***out,
+                            size_t *count, struct error *err)
 {
     *out = ARENA_ARRAY(a, in->count, const char *);
     for (size_t i = 0; i < in->count; i++) {
@@ -47,10 +47,12 @@ int masks_plan(struct arena *a, const struct spec_linux *linux_, const char *lab
                struct masks_plan *out, struct error *err)
 {
     *out = (struct masks_plan){.label_key = label_key, .label = label};
-    int ret = plan_paths(a, &linux_->masked_paths, "maskedPaths", &out->masked, &out->masked_count, err);
+    int ret =
+        masks_plan_paths(a, &linux_->masked_paths, "maskedPaths", &out->masked, &out->masked_count, err);
     if (ret < 0)
         return ret;
-    return plan_paths(a, &linux_->readonly_paths, "readonlyPaths", &out->readonly, &out->readonly_count, err);
+    return masks_plan_paths(a, &linux_->readonly_paths, "readonlyPaths", &out->readonly, &out->readonly_count,
+                            err);
 }
 
 static bool out_of_reach(int code)

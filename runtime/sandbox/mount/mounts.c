@@ -30,8 +30,8 @@ static const char *const unlabelled[] = {"proc", "sysfs", "mqueue", "cgroup", "c
 /* File systems in which no target for a later mount is ever made. */
 static const char *const complete[] = {"proc", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2"};
 
-#define LISTED(type, list) is_listed(type, list, sizeof(list) / sizeof((list)[0]))
-static bool is_listed(const char *type, const char *const *list, size_t count)
+#define LISTED(type, list) mounts_is_listed(type, list, sizeof(list) / sizeof((list)[0]))
+static bool mounts_is_listed(const char *type, const char *const *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(type, list[i]))

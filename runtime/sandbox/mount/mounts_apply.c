@@ -19,7 +19,8 @@
 #include "sandbox/mount/copy_up.h"
 #include "sandbox/mount/target.h"
 
-static int open_target(const struct mount_plan *m, int rootfd, enum mount_target_kind kind, struct error *err)
+static int mounts_open_target(const struct mount_plan *m, int rootfd, enum mount_target_kind kind,
+                              struct error *err)
 {
     if (m->strict_target)
         return mount_target_open_strict(rootfd, m->target, err);
@@ -53,13 +54,13 @@ static int apply_bind(const struct mounts_plan *plan, struct mount_plan *m, int 
     if (fd < 0)
         return error_set(err, fd, "mount source '%s'", m->source);
     /* The type of the target matters only if it is missing. */
-    cleanup_fd int target = open_target(m, rootfd, MOUNT_TARGET_ANY, err);
+    cleanup_fd int target = mounts_open_target(m, rootfd, MOUNT_TARGET_ANY, err);
     if (target == -ENOENT) {
         struct stat st;
         if (fstat(fd, &st) < 0)
             return error_set(err, -errno, "stat mount source '%s'", m->source);
-        target =
-            open_target(m, rootfd, S_ISDIR(st.st_mode) ? MOUNT_TARGET_DIRECTORY : MOUNT_TARGET_FILE, err);
+        target = mounts_open_target(m, rootfd,
+                                    S_ISDIR(st.st_mode) ? MOUNT_TARGET_DIRECTORY : MOUNT_TARGET_FILE, err);
     }
     if (target < 0)
         return target;
@@ -115,10 +116,10 @@ static int apply_filesystem(const struct mounts_plan *plan, struct mount_plan *m
 {
     /* A mount point that is made here has mode 0755, and a tmpfs on it the mode that the kernel gives it. */
     cleanup_fd int target =
-        open_target(m, rootfd, m->inherit_mode ? MOUNT_TARGET_ANY : MOUNT_TARGET_DIRECTORY, err);
+        mounts_open_target(m, rootfd, m->inherit_mode ? MOUNT_TARGET_ANY : MOUNT_TARGET_DIRECTORY, err);
     const bool made = target == -ENOENT, inherits = m->inherit_mode && !made;
     if (made)
-        target = open_target(m, rootfd, MOUNT_TARGET_DIRECTORY, err);
+        target = mounts_open_target(m, rootfd, MOUNT_TARGET_DIRECTORY, err);
     if (target < 0)
         return target;
     cleanup_fd int fd = fd_steal(&m->source_fd);
@@ -145,7 +146,7 @@ static int apply_filesystem(const struct mounts_plan *plan, struct mount_plan *m
 
 static int apply_cgroup(const struct mounts_plan *plan, struct mount_plan *m, int rootfd, struct error *err)
 {
-    cleanup_fd int target = open_target(m, rootfd, MOUNT_TARGET_DIRECTORY, err);
+    cleanup_fd int target = mounts_open_target(m, rootfd, MOUNT_TARGET_DIRECTORY, err);
     if (target < 0)
         return target;
     cleanup_fd int fd = cgroup_mount_open(m, plan->context, err);
@@ -155,7 +156,7 @@ static int apply_cgroup(const struct mounts_plan *plan, struct mount_plan *m, in
 
 static int apply_remount(const struct mount_plan *m, int rootfd, struct error *err)
 {
-    cleanup_fd int target = open_target(m, rootfd, MOUNT_TARGET_ANY, err);
+    cleanup_fd int target = mounts_open_target(m, rootfd, MOUNT_TARGET_ANY, err);
     if (target == -ENOENT)
         return error_set(err, target, "remount '%s'", m->target);
     if (target < 0)
@@ -184,7 +185,8 @@ static int apply_symlink(const struct mount_plan *m, int rootfd, struct error *e
     return error_set(err, code, "symbolic link to '%s'", m->source);
 }
 
-static int apply(const struct mounts_plan *plan, struct mount_plan *m, int rootfd, struct error *err)
+static int mounts_apply_one(const struct mounts_plan *plan, struct mount_plan *m, int rootfd,
+                            struct error *err)
 {
     switch (m->kind) {
     case MOUNT_KIND_FILESYSTEM:
@@ -205,7 +207,7 @@ static int apply_those(struct mounts_plan *plan, bool late, int rootfd, struct e
 {
     for (size_t i = 0; i < plan->count; i++) {
         struct mount_plan *m = &plan->items[i];
-        if (m->late == late && apply(plan, m, rootfd, err) < 0)
+        if (m->late == late && mounts_apply_one(plan, m, rootfd, err) < 0)
             return error_wrap(err, "mounts[%zu] ('%s')", i, m->target);
     }
     return 0;
@@ -239,7 +241,7 @@ int mounts_finish(struct mounts_plan *plan, struct error *err)
 
 /* Return the rest of the path below the target: empty, or with a leading slash. NULL: the path is not below
  * it. */
-static const char *beneath(const char *path, const char *target)
+static const char *mounts_beneath(const char *path, const char *target)
 {
     const char *rest = str_after(path, target);
     return rest != NULL && (*rest == '/' || *rest == '\0') ? rest : NULL;
@@ -250,14 +252,14 @@ int mounts_open(const struct mounts_plan *plan, int rootfd, const char *path)
     const struct mount_plan *place = NULL;
     for (size_t i = 0; i < plan->count; i++) {
         const struct mount_plan *m = &plan->items[i];
-        if (m->strict_target && m->mount_fd >= 0 && beneath(path, m->target) != NULL)
+        if (m->strict_target && m->mount_fd >= 0 && mounts_beneath(path, m->target) != NULL)
             place = m;
         else if (place != NULL && m->kind != MOUNT_KIND_REMOUNT && m->kind != MOUNT_KIND_SYMLINK &&
-                 beneath(place->target, m->target) != NULL)
+                 mounts_beneath(place->target, m->target) != NULL)
             place = NULL; /* another mount covers it */
     }
     if (place == NULL)
         return path_open_in_root(rootfd, path, O_PATH, 0);
-    const char *rest = beneath(path, place->target);
+    const char *rest = mounts_beneath(path, place->target);
     return path_open_in_root(place->mount_fd, *rest != '\0' ? rest : "/", O_PATH, 0);
 }

@@ -245,7 +245,7 @@ const char *const *mount_options_words(size_t *count)
 }
 
 /* True if the options have the flags of this word. */
-static bool holds(const struct word *word, const struct mount_options *o)
+static bool mount_options_hold(const struct word *word, const struct mount_options *o)
 {
     const struct mount_attrs *attrs = &o->attrs;
     switch (word->kind) {
@@ -288,7 +288,7 @@ void mount_options_describe(const struct mount_options *options, struct json_out
 {
     json_out_array_open(out);
     for (size_t i = 0; i < VOCABULARY_SIZE; i++)
-        if (holds(&vocabulary[i], options))
+        if (mount_options_hold(&vocabulary[i], options))
             json_out_string(out, vocabulary[i].name);
     for (size_t i = 0; i < options->data_count; i++)
         json_out_string(out, options->data[i].text);

@@ -94,7 +94,7 @@ struct preparation {
     struct error *err;
 };
 
-static int prepare(void *data)
+static int rootfs_prepare_here(void *data)
 {
     const struct preparation *p = data;
     struct rootfs_plan *plan = p->plan;
@@ -113,7 +113,8 @@ int rootfs_prepare(struct rootfs_plan *plan, struct error *err)
     struct preparation p = {plan, err};
     bool opens =
         (plan->context.user_namespace && plan->context.parent_privileged) || mounts_idmapped(&plan->mounts);
-    return opens && mount_namespaces_pinned() ? mount_apart(prepare, &p, err) : prepare(&p);
+    return opens && mount_namespaces_pinned() ? mount_apart(rootfs_prepare_here, &p, err)
+                                              : rootfs_prepare_here(&p);
 }
 
 void rootfs_release(struct rootfs_plan *plan)

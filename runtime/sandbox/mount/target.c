@@ -16,7 +16,7 @@
 /* The kernel's limit MAXSYMLINKS. */
 #define MAX_LINKS 40
 
-static int make(int rootfd, const char *path, enum mount_target_kind kind)
+static int target_make(int rootfd, const char *path, enum mount_target_kind kind)
 {
     return kind == MOUNT_TARGET_FILE ? path_mkfile_in_root(rootfd, path, 0644)
                                      : path_mkdir_in_root(rootfd, path, 0755);
@@ -68,7 +68,7 @@ static int resolve_dangling(int rootfd, char *path)
 
 static int make_through_links(int rootfd, const char *path, enum mount_target_kind kind)
 {
-    int fd = make(rootfd, path, kind);
+    int fd = target_make(rootfd, path, kind);
     if (fd != -ENOENT)
         return fd;
     char copy[PATH_MAX];
@@ -79,7 +79,7 @@ static int make_through_links(int rootfd, const char *path, enum mount_target_ki
         ret = resolve_dangling(rootfd, copy);
         if (ret < 0)
             return ret;
-        fd = make(rootfd, copy, kind);
+        fd = target_make(rootfd, copy, kind);
     }
     return fd == -ENOENT ? -ELOOP : fd;
 }
@@ -112,7 +112,7 @@ static int make_last(int rootfd, const char *path, enum mount_target_kind kind)
     return fd < 0 ? -errno : fd;
 }
 
-static int open_target(int rootfd, const char *path, enum mount_target_kind kind, int flags,
+static int target_open(int rootfd, const char *path, enum mount_target_kind kind, int flags,
                        struct error *err)
 {
     int fd = path_open_in_root(rootfd, path, O_PATH | flags, 0);
@@ -132,12 +132,12 @@ static int open_target(int rootfd, const char *path, enum mount_target_kind kind
 
 int mount_target_open(int rootfd, const char *path, enum mount_target_kind kind, struct error *err)
 {
-    return open_target(rootfd, path, kind, 0, err);
+    return target_open(rootfd, path, kind, 0, err);
 }
 
 int mount_target_open_nofollow(int rootfd, const char *path, enum mount_target_kind kind, struct error *err)
 {
-    return open_target(rootfd, path, kind, O_NOFOLLOW, err);
+    return target_open(rootfd, path, kind, O_NOFOLLOW, err);
 }
 
 int mount_target_open_strict(int rootfd, const char *path, struct error *err)

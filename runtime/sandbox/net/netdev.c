@@ -28,7 +28,7 @@
 #endif
 
 /* The rule of the kernel's dev_valid_name(). */
-static bool name_is_valid(const char *name)
+static bool netdev_name_is_valid(const char *name)
 {
     if (name[0] == '\0' || strlen(name) >= IFNAMSIZ || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return false;
@@ -50,10 +50,10 @@ int netdev_plan(struct arena *a, const struct spec_linux *linux_, struct netdev_
     for (size_t i = 0; i < linux_->net_devices.count; i++) {
         const struct spec_net_device *from = &linux_->net_devices.items[i];
         const char *new_name = from->new_name != NULL ? from->new_name : from->name;
-        if (!name_is_valid(from->name) || name_is_template(from->name))
+        if (!netdev_name_is_valid(from->name) || name_is_template(from->name))
             return error_set(err, -EINVAL, "linux.netDevices: '%s' cannot be the name of a device",
                              from->name);
-        if (!name_is_valid(new_name))
+        if (!netdev_name_is_valid(new_name))
             return error_set(err, -EINVAL, "linux.netDevices['%s'].name: '%s' cannot be the name of a device",
                              from->name, new_name);
         out->items[i] = (struct netdev_item){from->name, new_name};
@@ -206,7 +206,7 @@ static int find_with_addresses(int host, const char *name, struct addresses *out
 }
 
 /* Set the addresses and the state of a device. name: it is looked up; NULL: it has this index. */
-static int configure(int container, const char *name, int index, const struct addresses *addresses)
+static int netdev_configure(int container, const char *name, int index, const struct addresses *addresses)
 {
     int found = name != NULL ? find_device(container, name, &index) : 0;
     if (found < 0)
@@ -234,7 +234,7 @@ static int move_one(const struct netdev_item *item, int number, int host, int co
     if (ret < 0)
         return error_set(err, ret, "linux.netDevices['%s']: move it into the container as '%s'", item->name,
                          item->new_name);
-    ret = configure(container, template ? NULL : item->new_name, wanted, &addresses);
+    ret = netdev_configure(container, template ? NULL : item->new_name, wanted, &addresses);
     if (ret < 0)
         return error_set(err, ret, "linux.netDevices['%s']: set addresses and state of '%s' in the container",
                          item->name, item->new_name);

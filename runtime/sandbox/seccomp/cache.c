@@ -78,7 +78,7 @@ static bool is_ours(int fd, mode_t type, struct stat *st)
            (st->st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
-static int open_directory(int state_dir)
+static int seccomp_cache_open_directory(int state_dir)
 {
     struct stat st;
     cleanup_fd int fd = path_open_in_root_nosymlink(state_dir, DIRECTORY, O_RDONLY | O_DIRECTORY, 0);
@@ -153,7 +153,7 @@ static bool decode_entry(const char *data, size_t size, struct bytes key, struct
 bool seccomp_cache_lookup(struct arena *a, int state_dir, const struct seccomp_cache_key *key,
                           struct seccomp_plan *out)
 {
-    cleanup_fd int dirfd = open_directory(state_dir);
+    cleanup_fd int dirfd = seccomp_cache_open_directory(state_dir);
     if (dirfd < 0)
         return false;
     struct bytes wanted = make_key(a, key);
@@ -170,7 +170,7 @@ bool seccomp_cache_lookup(struct arena *a, int state_dir, const struct seccomp_c
     return true;
 }
 
-static char *put(char *p, const void *data, size_t size)
+static char *seccomp_cache_put(char *p, const void *data, size_t size)
 {
     if (size > 0)
         memcpy(p, data, size);
@@ -201,11 +201,11 @@ static const void *encode_entry(struct arena *a, struct bytes key, const struct 
     *size = sizeof(header) + program_size + key.size + header.library_size + header.path_size +
             header.metadata_size;
     char *data = arena_alloc(a, *size), *p = data + sizeof(header);
-    p = put(p, plan->filter, program_size);
-    p = put(p, key.data, key.size);
-    p = put(p, library, header.library_size);
-    p = put(p, plan->listener_path, header.path_size);
-    put(p, plan->listener_metadata, header.metadata_size);
+    p = seccomp_cache_put(p, plan->filter, program_size);
+    p = seccomp_cache_put(p, key.data, key.size);
+    p = seccomp_cache_put(p, library, header.library_size);
+    p = seccomp_cache_put(p, plan->listener_path, header.path_size);
+    seccomp_cache_put(p, plan->listener_metadata, header.metadata_size);
     header.checksum = hash_bytes(data + sizeof(header), *size - sizeof(header)).a;
     memcpy(data, &header, sizeof(header));
     return data;
@@ -252,7 +252,7 @@ void seccomp_cache_store(struct arena *a, int state_dir, const struct seccomp_ca
         return;
     (void)mkdirat(state_dir, PARENT, 0700);
     (void)mkdirat(state_dir, DIRECTORY, 0700);
-    cleanup_fd int dirfd = open_directory(state_dir);
+    cleanup_fd int dirfd = seccomp_cache_open_directory(state_dir);
     if (dirfd < 0) {
         log_debug("seccomp cache '%s' is not used: it is not a private directory of this user", DIRECTORY);
         return;

@@ -139,7 +139,7 @@ static struct {
 /* Load libseccomp. A wheel cannot rely on libraries of the host, so its dynamic program contains libseccomp.
  * In that case *path is the program itself, and a cache entry is valid as long as that file does not change.
  */
-static int load_library(struct arena *a, const char **path, struct error *err)
+static int seccomp_load_library(struct arena *a, const char **path, struct error *err)
 {
     char own[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", own, sizeof(own));
@@ -153,7 +153,7 @@ static int load_library(struct arena *a, const char **path, struct error *err)
 
 #else
 
-static int load_library(struct arena *a, const char **path, struct error *err)
+static int seccomp_load_library(struct arena *a, const char **path, struct error *err)
 {
     int ret = libraries_require(err);
     if (ret < 0)
@@ -428,7 +428,7 @@ int seccomp_compile(struct arena *a, const struct spec_seccomp *profile, bool fa
     ret = decode_flags(&profile->flags, &out->flags, err);
     if (ret < 0)
         return ret;
-    ret = load_library(a, &out->library, err);
+    ret = seccomp_load_library(a, &out->library, err);
     if (ret < 0)
         return ret;
     __attribute__((cleanup(release_context))) scmp_filter_ctx ctx = lib.init(default_action);

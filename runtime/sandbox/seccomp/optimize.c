@@ -59,7 +59,7 @@ static bool is_comparison(uint16_t code)
            code == (BPF_JMP | BPF_JGE | BPF_K);
 }
 
-static bool is_listed(const struct program *p, uint32_t arch)
+static bool optimize_is_listed(const struct program *p, uint32_t arch)
 {
     for (size_t i = 0; i < p->arch_count; i++)
         if (p->archs[i] == arch)
@@ -69,7 +69,7 @@ static bool is_listed(const struct program *p, uint32_t arch)
 
 /* Follow the program for one number. Return false at an instruction that is not understood. An architecture
  * may only be compared for equality with the listed ones, so that all others have the same outcome. */
-static bool follow(const struct program *p, uint32_t arch, uint32_t nr, struct outcome *out)
+static bool optimize_follow(const struct program *p, uint32_t arch, uint32_t nr, struct outcome *out)
 {
     uint32_t accumulator = 0;
     bool is_arch = false;
@@ -89,7 +89,7 @@ static bool follow(const struct program *p, uint32_t arch, uint32_t nr, struct o
         } else if (f->code == (BPF_JMP | BPF_JA)) {
             pc += f->k;
         } else if (is_comparison(f->code)) {
-            if (is_arch && (BPF_OP(f->code) != BPF_JEQ || !is_listed(p, f->k)))
+            if (is_arch && (BPF_OP(f->code) != BPF_JEQ || !optimize_is_listed(p, f->k)))
                 return false;
             pc += jump_taken(f->code, accumulator, f->k) ? f->jt : f->jf;
         } else {
@@ -130,14 +130,15 @@ static bool same_outcome(struct outcome a, struct outcome b)
 
 /* Return the ranges of an architecture; adjacent ones have different outcomes. NULL: the program is not
  * understood. */
-static struct range *find_ranges(struct arena *a, const struct program *p, uint32_t arch, size_t *count)
+static struct range *optimize_find_ranges(struct arena *a, const struct program *p, uint32_t arch,
+                                          size_t *count)
 {
     size_t breaks, n = 0;
     const uint32_t *numbers = find_breaks(a, p, &breaks);
     struct range *ranges = ARENA_ARRAY(a, breaks, struct range);
     for (size_t i = 0; i < breaks; i++) {
         struct range range = {.first = numbers[i]};
-        if (!follow(p, arch, numbers[i], &range.outcome))
+        if (!optimize_follow(p, arch, numbers[i], &range.outcome))
             return NULL;
         if (n == 0 || !same_outcome(ranges[n - 1].outcome, range.outcome))
             ranges[n++] = range;
@@ -167,7 +168,7 @@ static void mark_tails(const struct program *p, const struct range *ranges, size
     }
 }
 
-static void emit(struct output *out, int code, size_t jt, size_t jf, uint32_t k)
+static void optimize_emit(struct output *out, int code, size_t jt, size_t jf, uint32_t k)
 {
     out->filter[out->count++] = (struct sock_filter){(uint16_t)code, (uint8_t)jt, (uint8_t)jf, k};
 }
@@ -193,18 +194,18 @@ static void emit_tree(struct output *out, const struct range *ranges, size_t cou
     if (count == 1) {
         struct outcome o = ranges[0].outcome;
         if (o.answered)
-            emit(out, BPF_RET | BPF_K, 0, 0, o.value);
+            optimize_emit(out, BPF_RET | BPF_K, 0, 0, o.value);
         else
-            emit(out, BPF_JMP | BPF_JA, 0, 0,
-                 (uint32_t)(out->kept_start + out->moved[o.value] - out->count - 1));
+            optimize_emit(out, BPF_JMP | BPF_JA, 0, 0,
+                          (uint32_t)(out->kept_start + out->moved[o.value] - out->count - 1));
         return;
     }
     size_t half = count / 2, left = tree_size(half);
     if (jump_size(left) == 1) {
-        emit(out, BPF_JMP | BPF_JGE | BPF_K, left, 0, ranges[half].first);
+        optimize_emit(out, BPF_JMP | BPF_JGE | BPF_K, left, 0, ranges[half].first);
     } else {
-        emit(out, BPF_JMP | BPF_JGE | BPF_K, 0, 1, ranges[half].first);
-        emit(out, BPF_JMP | BPF_JA, 0, 0, (uint32_t)left);
+        optimize_emit(out, BPF_JMP | BPF_JGE | BPF_K, 0, 1, ranges[half].first);
+        optimize_emit(out, BPF_JMP | BPF_JA, 0, 0, (uint32_t)left);
     }
     emit_tree(out, ranges, half);
     emit_tree(out, ranges + half, count - half);
@@ -227,12 +228,12 @@ static void emit_arch(struct output *out, const struct tree *tree)
 {
     size_t rest = 1 + tree_size(tree->count);
     if (jump_size(rest) == 1) {
-        emit(out, BPF_JMP | BPF_JEQ | BPF_K, 0, rest, tree->arch);
+        optimize_emit(out, BPF_JMP | BPF_JEQ | BPF_K, 0, rest, tree->arch);
     } else {
-        emit(out, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, tree->arch);
-        emit(out, BPF_JMP | BPF_JA, 0, 0, (uint32_t)rest);
+        optimize_emit(out, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, tree->arch);
+        optimize_emit(out, BPF_JMP | BPF_JA, 0, 0, (uint32_t)rest);
     }
-    emit(out, BPF_LD | BPF_W | BPF_ABS, 0, 0, OFFSET_NR);
+    optimize_emit(out, BPF_LD | BPF_W | BPF_ABS, 0, 0, OFFSET_NR);
     emit_tree(out, tree->ranges, tree->count);
 }
 
@@ -250,12 +251,12 @@ static void emit_kept(struct output *out, const struct program *p, const bool *k
             f.jt = (uint8_t)(out->moved[pc + 1 + f.jt] - next);
             f.jf = (uint8_t)(out->moved[pc + 1 + f.jf] - next);
         }
-        emit(out, f.code, f.jt, f.jf, f.k);
+        optimize_emit(out, f.code, f.jt, f.jf, f.k);
     }
 }
 
 /* Check the same as the kernel: no jump leads outside, and the last instruction answers. */
-static bool is_sound(const struct program *p)
+static bool optimize_is_sound(const struct program *p)
 {
     if (p->count == 0 || p->count > BPF_MAXINSNS || BPF_CLASS(p->filter[p->count - 1].code) != BPF_RET)
         return false;
@@ -276,7 +277,7 @@ static bool is_sound(const struct program *p)
 static uint32_t other_arch(const struct program *p)
 {
     uint32_t other = 0;
-    while (is_listed(p, other))
+    while (optimize_is_listed(p, other))
         other++;
     return other;
 }
@@ -285,13 +286,13 @@ static uint32_t other_arch(const struct program *p)
 static bool find_trees(struct arena *a, const struct program *p, struct tree *trees, uint32_t *other)
 {
     struct tree rest;
-    rest.ranges = find_ranges(a, p, other_arch(p), &rest.count);
+    rest.ranges = optimize_find_ranges(a, p, other_arch(p), &rest.count);
     if (rest.ranges == NULL || rest.count != 1 || !rest.ranges[0].outcome.answered)
         return false;
     *other = rest.ranges[0].outcome.value;
     for (size_t i = 0; i < p->arch_count; i++) {
         trees[i].arch = p->archs[i];
-        trees[i].ranges = find_ranges(a, p, p->archs[i], &trees[i].count);
+        trees[i].ranges = optimize_find_ranges(a, p, p->archs[i], &trees[i].count);
         if (trees[i].ranges == NULL)
             return false;
     }
@@ -304,7 +305,7 @@ void seccomp_optimize(struct arena *a, const uint32_t *archs, size_t arch_count,
     const struct program p = {*filter, *count, archs, arch_count};
     struct tree *trees = ARENA_ARRAY(a, arch_count, struct tree);
     uint32_t other;
-    if (!is_sound(&p) || !find_trees(a, &p, trees, &other))
+    if (!optimize_is_sound(&p) || !find_trees(a, &p, trees, &other))
         return;
     bool *kept = ARENA_ARRAY(a, p.count, bool);
     size_t *moved = ARENA_ARRAY(a, p.count, size_t);
@@ -321,10 +322,10 @@ void seccomp_optimize(struct arena *a, const uint32_t *archs, size_t arch_count,
     if (out.kept_start + kept_count >= p.count)
         return;
     out.filter = ARENA_ARRAY(a, out.kept_start + kept_count, struct sock_filter);
-    emit(&out, BPF_LD | BPF_W | BPF_ABS, 0, 0, OFFSET_ARCH);
+    optimize_emit(&out, BPF_LD | BPF_W | BPF_ABS, 0, 0, OFFSET_ARCH);
     for (size_t i = 0; i < arch_count; i++)
         emit_arch(&out, &trees[i]);
-    emit(&out, BPF_RET | BPF_K, 0, 0, other);
+    optimize_emit(&out, BPF_RET | BPF_K, 0, 0, other);
     emit_kept(&out, &p, kept);
     *filter = out.filter;
     *count = out.count;

@@ -10,7 +10,7 @@
 
 /* Write the block of one architecture. The accumulator holds the architecture at its start, and also at its
  * end if the architecture is another one. */
-static size_t add_block(const struct seccomp_stub_limit *limit, struct sock_filter *out)
+static size_t seccomp_stub_add_block(const struct seccomp_stub_limit *limit, struct sock_filter *out)
 {
     size_t n = 0;
     unsigned char length = limit->arch == AUDIT_ARCH_X86_64 ? 5 : 4;
@@ -33,7 +33,7 @@ size_t seccomp_stub(const struct seccomp_stub_limit *limits, size_t count, struc
         if (n == 0)
             out[n++] =
                 (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-        n += add_block(&limits[i], out + n);
+        n += seccomp_stub_add_block(&limits[i], out + n);
     }
     /* The end of a block jumps to the program, over the blocks that follow. */
     for (size_t i = 0; i < n; i++)
