@@ -98,8 +98,9 @@ static int check_barriers(const struct process_plan *plan, struct error *err)
     return 0;
 }
 
-static int make_plan(struct arena *a, const struct runtime_options *rt, const struct confine_options *options,
-                     struct process_plan *plan, struct error *err)
+static int confine_make_plan(struct arena *a, const struct runtime_options *rt,
+                             const struct confine_options *options, struct process_plan *plan,
+                             struct error *err)
 {
     const struct create_options of_bundle = {.bundle = options->bundle, .config = options->config};
     struct plan_source source;
@@ -152,7 +153,7 @@ static int lose_privilege(struct process_plan *plan, struct error *err)
     return ret;
 }
 
-static int become(struct process_plan *plan, pid_t parent, struct error *err)
+static int confine_become(struct process_plan *plan, pid_t parent, struct error *err)
 {
     struct process_program program = {0};
     signals_reset();
@@ -249,7 +250,7 @@ static int await_end(pid_t pid, int signals, int status_file, struct error *err)
     }
 }
 
-static int attend(pid_t pid, const sigset_t *set, int status_file, int *status, struct error *err)
+static int confine_attend(pid_t pid, const sigset_t *set, int status_file, int *status, struct error *err)
 {
     cleanup_fd int signals = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
     int ret =
@@ -272,7 +273,7 @@ int confine_run(const struct runtime_options *rt, const struct confine_options *
     struct wait_signals before = WAIT_SIGNALS_NONE;
     sigset_t set;
     int status = 0;
-    int ret = make_plan(&a, rt, options, &plan, err);
+    int ret = confine_make_plan(&a, rt, options, &plan, err);
     if (ret < 0)
         return ret;
     cleanup_fd int status_file = status_file_open(options->status_file, err);
@@ -284,7 +285,7 @@ int confine_run(const struct runtime_options *rt, const struct confine_options *
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         struct error own = {0};
-        become(&plan, parent, &own);
+        confine_become(&plan, parent, &own);
         log_stderr(own.text);
         _exit(NOT_STARTED);
     }
@@ -292,7 +293,7 @@ int confine_run(const struct runtime_options *rt, const struct confine_options *
     if (pid > 0)
         for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO; fd++)
             close(fd);
-    ret = pid < 0 ? error_set(err, -errno, "fork") : attend(pid, &set, status_file, &status, err);
+    ret = pid < 0 ? error_set(err, -errno, "fork") : confine_attend(pid, &set, status_file, &status, err);
     wait_restore_signals(&before);
     *exit_code = wait_exit_code(status);
     return ret;

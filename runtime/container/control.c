@@ -25,13 +25,13 @@ static int subject_open(const struct runtime_options *rt, const char *id, struct
     return container_open_record(&s->arena, rt, id, &s->dir, &s->record, err);
 }
 
-static void subject_close(struct subject *s)
+static void control_subject_close(struct subject *s)
 {
     fd_close(&s->dir);
     arena_free(&s->arena);
 }
 
-#define cleanup_subject __attribute__((cleanup(subject_close)))
+#define cleanup_subject __attribute__((cleanup(control_subject_close)))
 
 /* Engines look for this phrase when a process is already gone. */
 static int not_running(const char *id, struct error *err)

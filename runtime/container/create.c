@@ -135,8 +135,8 @@ static int listen_for_start(const struct creation *c, struct error *err)
     return fd_steal(&fd);
 }
 
-static int spawn(struct creation *c, const struct create_options *options, int cgroup_fd, int start_socket,
-                 struct error *err)
+static int create_spawn(struct creation *c, const struct create_options *options, int cgroup_fd,
+                        int start_socket, struct error *err)
 {
     const struct process_plan *process = &c->plan.process;
     struct seccomp_handover *handover = NULL;
@@ -153,7 +153,7 @@ static int spawn(struct creation *c, const struct create_options *options, int c
 }
 
 /* Carry out the steps between the record on disk and the goal. */
-static int carry_out(struct creation *c, const struct create_options *options, struct error *err)
+static int create_carry_out(struct creation *c, const struct create_options *options, struct error *err)
 {
     cleanup_fd int cgroup_fd = -1;
     cleanup_fd int start_socket = -1;
@@ -175,7 +175,7 @@ static int carry_out(struct creation *c, const struct create_options *options, s
         if (ret < 0)
             return ret;
     }
-    return spawn(c, options, cgroup_fd, start_socket, err);
+    return create_spawn(c, options, cgroup_fd, start_socket, err);
 }
 
 int creation_make(struct creation *c, const struct create_options *options, struct error *err)
@@ -188,7 +188,7 @@ int creation_make(struct creation *c, const struct create_options *options, stru
         return ret;
     log_step("write record", c->plan.id);
     if (ret == 0)
-        ret = carry_out(c, options, err);
+        ret = create_carry_out(c, options, err);
     rootfs_release(c->plan.rootfs_plan);
     if (ret < 0) {
         const struct deletion deletion = {.root = c->root,

@@ -146,7 +146,7 @@ void delete_failed(const struct deletion *deletion)
 
 /* Check that the container is stopped, or created and never started. Without force, delete refuses any
  * other. */
-static int check_status(int dir, const struct record *record, struct error *err)
+static int delete_check_status(int dir, const struct record *record, struct error *err)
 {
     enum status status = record_status(dir, record);
     if (status == STATUS_STOPPED || status == STATUS_CREATED)
@@ -170,7 +170,7 @@ static int delete_in(struct arena *a, int root, const char *id, bool force, stru
     if (ret == -ENOENT && force)
         return record_remove_dir(root, dir, id, err);
     if (ret == 0 && !force)
-        ret = check_status(dir, &record, err);
+        ret = delete_check_status(dir, &record, err);
     return ret < 0 ? ret : delete_recorded(root, dir, &record, err);
 }
 

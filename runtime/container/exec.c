@@ -35,7 +35,7 @@
 /* Enter namespaces of the container's first process. The kernel permits that only to a process that may trace
  * the first one. Until the first one executes its program, capabilities over the container's user namespace
  * are not enough. 0 or a negative errno. */
-static int enter(const struct execution *x, int flags, const char *what, struct error *err)
+static int exec_enter(const struct execution *x, int flags, const char *what, struct error *err)
 {
     if (setns(x->init, flags) == 0)
         return 0;
@@ -77,7 +77,7 @@ static int enter_container(const struct execution *x, struct error *err)
         if (sys_pidfd_send_signal(x->init, 0, NULL, 0) < 0 && errno == ESRCH)
             return error_text(err, -ESRCH, "container not running: '%s'", x->record.id);
     }
-    int ret = flags != 0 ? enter(x, flags, "namespaces", err) : 0;
+    int ret = flags != 0 ? exec_enter(x, flags, "namespaces", err) : 0;
     if (ret < 0)
         return ret;
     if (root >= 0 && (fchdir(root) < 0 || chroot(".") < 0))
@@ -113,7 +113,7 @@ static void forget_environment(void)
         explicit_bzero(*variable, strlen(*variable));
 }
 
-static int prepare(struct execution *x, struct process_program *program, struct error *err)
+static int exec_prepare(struct execution *x, struct process_program *program, struct error *err)
 {
     if (x->late)
         forget_environment();
@@ -131,7 +131,7 @@ static _Noreturn void child_main(struct execution *x, int sync)
 {
     struct process_program program = {0};
     struct error err = {0};
-    if (prepare(x, &program, &err) < 0) {
+    if (exec_prepare(x, &program, &err) < 0) {
         sync_send_error(sync, &err);
         _exit(1);
     }
@@ -168,13 +168,13 @@ static int enter_pid_namespace(const struct execution *x, struct error *err)
         return 0;
     if (errno != EPERM || (x->record.namespaces & CLONE_NEWUSER) == 0)
         return error_set(err, -errno, "enter the pid namespace of container '%s'", x->record.id);
-    int ret = enter(x, CLONE_NEWUSER | CLONE_NEWPID, "pid namespace", err);
+    int ret = exec_enter(x, CLONE_NEWUSER | CLONE_NEWPID, "pid namespace", err);
     return ret < 0 ? ret : 1;
 }
 
 /* Clone into the container's cgroup, cgroup_fd, or if that is not possible into another one. Return 0 in the
  * child. */
-static pid_t clone_into(struct execution *x, int cgroup_fd, struct error *err)
+static pid_t exec_clone_into(struct execution *x, int cgroup_fd, struct error *err)
 {
     const struct cgroup_ref *ref = &x->record.cgroup;
     cleanup_fd int fallback = -1;
@@ -196,7 +196,7 @@ static pid_t clone_into(struct execution *x, int cgroup_fd, struct error *err)
 }
 
 /* Clone the child. Return 0 in the child. */
-static pid_t spawn(struct execution *x, struct error *err)
+static pid_t exec_spawn(struct execution *x, struct error *err)
 {
     cleanup_fd int cgroup_fd = -1;
     if (x->record.cgroup.manager != CGROUP_MANAGER_DISABLED) {
@@ -211,11 +211,11 @@ static pid_t spawn(struct execution *x, struct error *err)
     if (entered < 0)
         return entered;
     if (entered == 0)
-        return clone_into(x, cgroup_fd, err);
+        return exec_clone_into(x, cgroup_fd, err);
     struct nondumpable before;
     x->record.namespaces &= ~(unsigned)CLONE_NEWUSER;
     nondumpable_begin(&before, x->options->process);
-    pid_t pid = clone_into(x, cgroup_fd, err);
+    pid_t pid = exec_clone_into(x, cgroup_fd, err);
     if (pid != 0)
         nondumpable_end(&before);
     return pid;
@@ -227,14 +227,14 @@ static void write_running_state(struct json_out *out, const void *arg)
     record_write_state(&x->record, "running", x->record.pid, false, out);
 }
 
-static int pass_listener(struct execution *x, struct error *err)
+static int exec_pass_listener(struct execution *x, struct error *err)
 {
     struct seccomp_receiver receiver = {
         .oci_version = x->record.oci_version, .pid = x->pid, .write_state = write_running_state, .arg = x};
     return seccomp_notify_send(&x->plan.seccomp, x->handover, x->pidfd, &receiver, err);
 }
 
-static int receive(struct execution *x, struct error *err)
+static int exec_receive(struct execution *x, struct error *err)
 {
     int message;
     while ((message = sync_receive(x->sync, err)) == SYNC_COLD && x->plan.launch->in_place)
@@ -243,7 +243,7 @@ static int receive(struct execution *x, struct error *err)
 }
 
 /* Apply the settings that a late clone inherits from the child. */
-static int settle(const struct execution *x, struct error *err)
+static int exec_settle(const struct execution *x, struct error *err)
 {
     int ret = oom_apply(x->options->process, x->pid, err);
     if (ret < 0 || x->record.rdt_group == NULL)
@@ -253,12 +253,12 @@ static int settle(const struct execution *x, struct error *err)
     return root < 0 ? root : intelrdt_join(&rdt, root, x->pid, err);
 }
 
-static int follow(struct execution *x, struct error *err)
+static int exec_follow(struct execution *x, struct error *err)
 {
-    int message = receive(x, err);
+    int message = exec_receive(x, err);
     if (message != SYNC_READY && message != SYNC_LISTENER)
         return sync_unexpected(message, err);
-    int ret = settle(x, err);
+    int ret = exec_settle(x, err);
     if (ret < 0)
         return ret;
     if (x->late && (ret = late_clone_follow(x->sync, &x->pid, &x->pidfd, err)) < 0)
@@ -269,9 +269,9 @@ static int follow(struct execution *x, struct error *err)
         return ret;
     if (sync_send(x->sync, SYNC_PROCEED) < 0)
         return sync_unexpected(SYNC_END, err);
-    if (message == SYNC_LISTENER && (ret = pass_listener(x, err)) < 0)
+    if (message == SYNC_LISTENER && (ret = exec_pass_listener(x, err)) < 0)
         return ret;
-    message = receive(x, err);
+    message = exec_receive(x, err);
     return message == SYNC_END ? 0 : sync_unexpected(message, err);
 }
 
@@ -286,7 +286,7 @@ static void abandon(struct execution *x)
         unlink(x->options->pid_file);
 }
 
-static int run(struct execution *x, int *exit_code, struct error *err)
+static int exec_run(struct execution *x, int *exit_code, struct error *err)
 {
     int sockets[2];
     libraries_settle();
@@ -306,7 +306,7 @@ static int run(struct execution *x, int *exit_code, struct error *err)
     if (ret < 0)
         return ret;
     x->copy = detach_prepare();
-    x->pid = spawn(x, err);
+    x->pid = exec_spawn(x, err);
     if (x->pid == 0) {
         fd_close(&x->sync);
         child_main(x, child_end);
@@ -314,7 +314,7 @@ static int run(struct execution *x, int *exit_code, struct error *err)
     fd_close(&child_end);
     detach_fill(&x->copy);
     cleanup_fd int master = -1;
-    ret = x->pid < 0 ? x->pid : follow(x, err);
+    ret = x->pid < 0 ? x->pid : exec_follow(x, err);
     fd_close(&x->lock); /* the process is the program now, or has ended */
     if (ret == 0 && x->plan.terminal.relay_socket >= 0) {
         master = terminal_receive_master(x->plan.terminal.relay_socket, err);
@@ -338,7 +338,7 @@ int execution_run(struct execution *x, int *exit_code, struct error *err)
     struct wait_signals signals = WAIT_SIGNALS_NONE;
     if (!x->options->detach)
         wait_block_signals(&signals);
-    int ret = run(x, exit_code, err);
+    int ret = exec_run(x, exit_code, err);
     wait_restore_signals(&signals);
     return ret;
 }

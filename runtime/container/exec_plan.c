@@ -37,7 +37,7 @@ int exec_default_process(struct arena *a, const struct runtime_options *rt, cons
     return 0;
 }
 
-static int check_status(struct execution *x, struct error *err)
+static int exec_check_status(struct execution *x, struct error *err)
 {
     enum status status = record_status(x->dir, &x->record);
     if (status == STATUS_PAUSED && !x->options->ignore_paused)
@@ -76,7 +76,7 @@ static int plan_entry(struct execution *x, struct error *err)
     return ret < 0 ? ret : tracing_enter(x->dir, &x->record, capable, &x->late, &x->lock, err);
 }
 
-static int plan(struct execution *x, struct error *err)
+static int exec_plan_all(struct execution *x, struct error *err)
 {
     const struct exec_options *o = x->options;
     struct process_context context = {
@@ -139,8 +139,8 @@ int execution_plan(const struct runtime_options *rt, const struct exec_options *
     int ret = container_open_record(&out->arena, rt, options->id, &out->dir, &out->record, err);
     if (ret < 0)
         return ret;
-    ret = check_status(out, err);
-    return ret < 0 ? ret : plan(out, err);
+    ret = exec_check_status(out, err);
+    return ret < 0 ? ret : exec_plan_all(out, err);
 }
 
 int execution_spec(struct execution *x, struct spec **out, struct error *err)

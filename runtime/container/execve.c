@@ -6,7 +6,8 @@
 #include "container/sync.h"
 
 /* Load a filter with a listener while the runtime still listens. */
-static int arm(struct process_plan *plan, struct seccomp_handover *handover, int channel, struct error *err)
+static int execve_arm(struct process_plan *plan, struct seccomp_handover *handover, int channel,
+                      struct error *err)
 {
     if (!process_loads_early(plan))
         return 0;
@@ -14,15 +15,15 @@ static int arm(struct process_plan *plan, struct seccomp_handover *handover, int
     return ret < 0 ? error_set(err, ret, "send to the runtime") : process_confine(plan, handover, err);
 }
 
-static int enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
-                 int channel, struct error *err)
+static int execve_enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
+                        int channel, struct error *err)
 {
     (void)channel;
     int ret = process_confine(plan, handover, err);
     return ret < 0 ? ret : process_execute(plan, program, err);
 }
 
-static const struct launch_child child = {.arm = arm, .enter = enter};
+static const struct launch_child child = {.arm = execve_arm, .enter = execve_enter};
 static const struct launch_parent parent = {NULL};
 
 const struct launch launch_execve = {.child = &child, .parent = &parent, .kept = {-1, -1}};
@@ -36,5 +37,5 @@ int launch_enter(struct process_plan *plan, struct seccomp_handover *handover, c
         return ret;
     sync_send_reason(channel, SYNC_COLD, err);
     plan->launch = &launch_execve;
-    return enter(plan, handover, program, channel, err);
+    return execve_enter(plan, handover, program, channel, err);
 }

@@ -111,7 +111,7 @@ static _Noreturn void become_hook(const struct spec_hook *hook, const struct hoo
     _exit(127);
 }
 
-static int64_t now_ms(void)
+static int64_t hooks_now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -125,13 +125,13 @@ static int wait_hook(pid_t pid, const struct spec_hook *hook, int *status)
 {
     if (hook->timeout.set) {
         cleanup_fd int pidfd = sys_pidfd_open(pid, 0);
-        int64_t deadline = now_ms() + hook->timeout.value * 1000;
+        int64_t deadline = hooks_now_ms() + hook->timeout.value * 1000;
         struct pollfd p = {.fd = pidfd, .events = POLLIN};
         int n;
         do {
-            int64_t left = deadline - now_ms();
+            int64_t left = deadline - hooks_now_ms();
             n = poll(&p, 1, left > 0 ? (left < INT32_MAX ? (int)left : INT32_MAX) : 0);
-        } while ((n < 0 && errno == EINTR) || (n == 0 && now_ms() < deadline));
+        } while ((n < 0 && errno == EINTR) || (n == 0 && hooks_now_ms() < deadline));
         if (n == 0) {
             kill(-pid, SIGKILL);
             kill(pid, SIGKILL); /* it has not set its group yet, if it did not run at all */
@@ -172,8 +172,8 @@ static void pass_on(int captured)
             return;
 }
 
-static int judge(const struct spec_hook *hook, size_t index, const char *kind, int status, int captured,
-                 struct error *err)
+static int hooks_judge(const struct spec_hook *hook, size_t index, const char *kind, int status, int captured,
+                       struct error *err)
 {
     char words[ERROR_TEXT_MAX / 2];
     if (status == 0) {
@@ -206,7 +206,7 @@ static int run_one(const struct spec_hook *hook, size_t index, const struct hook
                           index, hook->path, (long long)hook->timeout.value);
     if (ret < 0)
         return error_set(err, ret, "hooks.%s[%zu]: wait for '%s'", run->kind, index, hook->path);
-    return judge(hook, index, run->kind, status, captured, err);
+    return hooks_judge(hook, index, run->kind, status, captured, err);
 }
 
 int hooks_run(const struct spec_hook_list *hooks, const struct hook_run *run, const struct record *record,

@@ -28,7 +28,7 @@ int container_open_record(struct arena *a, const struct runtime_options *rt, con
     return ret;
 }
 
-static int by_name(const void *a, const void *b)
+static int lookup_by_name(const void *a, const void *b)
 {
     const struct listed *one = a, *two = b;
     return strcmp(one->record.id, two->record.id);
@@ -71,6 +71,6 @@ int container_list_in(struct arena *a, int root, struct listed **items, size_t *
         free(names[i]);
     }
     free(names);
-    qsort(*items, *count, sizeof(**items), by_name);
+    qsort(*items, *count, sizeof(**items), lookup_by_name);
     return 0;
 }

@@ -102,7 +102,8 @@ static int apply_privileged(struct process_plan *plan, struct error *err)
 
 /* Look for directory and program with the runtime's credentials. If that was refused, do it again as the
  * container's user: on a file system that squashes root only the user may see them. */
-static int look_up(const struct process_plan *plan, struct process_program *program, struct error *err)
+static int process_look_up(const struct process_plan *plan, struct process_program *program,
+                           struct error *err)
 {
     int ret = program_find(plan->cwd, plan->argv[0], plan->search_path, program->path, err);
     program->look_again = ret == -EACCES;
@@ -133,7 +134,7 @@ int process_prepare(struct process_plan *plan, struct process_program *program, 
         home_variable(plan->credentials.uid, home, sizeof(home));
         plan->envp[plan->home_slot] = home;
     }
-    return look_up(plan, program, err);
+    return process_look_up(plan, program, err);
 }
 
 int process_become(struct process_plan *plan, int copy, struct process_program *program, struct error *err)
@@ -165,7 +166,8 @@ int process_become(struct process_plan *plan, int copy, struct process_program *
 
 /* Return the lowest descriptor from `first` on that has to stay open, or ~0U if there is none. It is one of
  * `keep`, or belongs to confinement that is not in force yet: Landlock's rules or labels. */
-static unsigned next_kept(const struct process_plan *plan, const int *keep, size_t count, unsigned first)
+static unsigned process_next_kept(const struct process_plan *plan, const int *keep, size_t count,
+                                  unsigned first)
 {
     const int own[] = {plan->landlock.ruleset, plan->selinux.exec.fd, plan->selinux.current.fd,
                        plan->apparmor.exec.fd, plan->apparmor.current.fd};
@@ -183,10 +185,11 @@ static void close_all_but(const struct process_plan *plan, const int *keep, size
     unsigned first = plan->preserve_fds < MAX_DESCRIPTOR ? 3 + plan->preserve_fds : MAX_DESCRIPTOR;
     /* A number that is passed on but was not open may be a descriptor of the runtime now. */
     for (int fd = 3; fd < (int)first; fd++)
-        if (next_kept(plan, keep, count, (unsigned)fd) != (unsigned)fd && fcntl(fd, F_GETFD) == FD_CLOEXEC)
+        if (process_next_kept(plan, keep, count, (unsigned)fd) != (unsigned)fd &&
+            fcntl(fd, F_GETFD) == FD_CLOEXEC)
             close(fd);
     for (;;) {
-        unsigned next = next_kept(plan, keep, count, first);
+        unsigned next = process_next_kept(plan, keep, count, first);
         if (next > first)
             (void)sys_close_range(first, next - (next != ~0U), 0);
         if (next == ~0U)

@@ -344,7 +344,7 @@ static struct str_map *map_of(struct record *record, const struct list *list)
     return (struct str_map *)(void *)((char *)record + list->offset);
 }
 
-static void write_list(struct text *t, const struct list *list, const struct record *record)
+static void record_write_list(struct text *t, const struct list *list, const struct record *record)
 {
     const struct str_map *map = (const struct str_map *)(const void *)((const char *)record + list->offset);
     for (size_t i = 0; i < map->count; i++) {
@@ -359,7 +359,7 @@ int record_write(int dirfd, const struct record *record, struct error *err)
     for (size_t i = 0; i < FIELD_COUNT; i++)
         write_field(&t, record, i);
     for (size_t i = 0; i < LIST_COUNT; i++)
-        write_list(&t, &lists[i], record);
+        record_write_list(&t, &lists[i], record);
     int ret = t.failed ? -ENOMEM : io_replace_file_at(dirfd, RECORD_NAME, t.data, t.used, 0600);
     free(t.data);
     return ret < 0 ? error_set(err, ret, "write state of container '%s'", record->id) : 0;

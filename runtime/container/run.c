@@ -11,7 +11,7 @@
 #include "container/status_file.h"
 
 /* Receive the terminal and run the poststart hooks. */
-static int attend(struct creation *c, int *master, struct error *err)
+static int run_attend(struct creation *c, int *master, struct error *err)
 {
     int ret = 0;
     if (c->plan.process.terminal.relay_socket >= 0)
@@ -20,7 +20,7 @@ static int attend(struct creation *c, int *master, struct error *err)
 }
 
 /* Delete the container. Another process may have deleted it meanwhile. */
-static int remove_container(struct creation *c, struct error *err)
+static int run_remove_container(struct creation *c, struct error *err)
 {
     int ret = record_lock(c->dir, c->record.id, err);
     if (ret == -ENOENT)
@@ -54,14 +54,14 @@ int run_finish(struct creation *c, const struct create_options *options, struct 
                int *exit_code, struct error *err)
 {
     cleanup_fd int master = -1;
-    int ret = attend(c, &master, err);
+    int ret = run_attend(c, &master, err);
     if (ret == 0 && !options->detach)
         ret = wait_for_end(c, master, exit_code, err);
     wait_restore_signals(signals);
     if (ret == 0 && (options->detach || options->keep))
         return 0;
     struct error later = {0};
-    int removed = remove_container(c, &later);
+    int removed = run_remove_container(c, &later);
     if (removed == 0 || ret < 0)
         return ret;
     *err = later;

@@ -206,7 +206,7 @@ static void write_creating_state(struct json_out *out, const void *arg)
     record_write_state(&c->record, "creating", c->record.pid, false, out);
 }
 
-static int pass_listener(struct creation *c, struct seccomp_handover *handover, struct error *err)
+static int spawn_pass_listener(struct creation *c, struct seccomp_handover *handover, struct error *err)
 {
     struct seccomp_receiver receiver = {.oci_version = c->record.oci_version,
                                         .pid = c->record.pid,
@@ -219,11 +219,11 @@ static int take_listener(struct creation *c, struct seccomp_handover *handover, 
 {
     const struct launch *launch = c->plan.process.launch;
     return launch->filter != NULL ? launch->parent->listen(launch, handover, c->pidfd, err)
-                                  : pass_listener(c, handover, err);
+                                  : spawn_pass_listener(c, handover, err);
 }
 
 /* Explain the end of a child that sent no message. It was killed, most likely by the OOM killer. */
-static int explain_end(const struct creation *c, struct error *err)
+static int spawn_explain_end(const struct creation *c, struct error *err)
 {
     siginfo_t info = {0};
     uint64_t kills = 0;
@@ -350,7 +350,7 @@ static int follow_child(struct creation *c, const struct create_options *options
             return err->code;
         case SYNC_END:
             (void)unlinkat(c->dir, RECORD_STARTING, 0);
-            return ready ? 0 : explain_end(c, err);
+            return ready ? 0 : spawn_explain_end(c, err);
         default:
             return message < 0 ? message : error_text(err, -EPROTO, "unexpected message %d", message);
         }

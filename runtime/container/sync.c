@@ -54,7 +54,7 @@ int sync_ask_for_senders(int fd, struct error *err)
 
 /* Receive a message, with the pid of the sender if the kernel was asked for it. There is no space for
  * descriptors, because none are sent. */
-static ssize_t receive(int fd, struct packet *p, pid_t *sender)
+static ssize_t sync_receive_any(int fd, struct packet *p, pid_t *sender)
 {
     union {
         char space[CMSG_SPACE(sizeof(struct ucred))];
@@ -87,11 +87,11 @@ int sync_receive(int fd, struct error *err)
 int sync_receive_from(int fd, pid_t *sender, struct error *err)
 {
     struct packet p = {0};
-    ssize_t n = receive(fd, &p, sender);
+    ssize_t n = sync_receive_any(fd, &p, sender);
     /* If a process died with a message of the runtime unread, the connection is reset. The kernel reports
      * that once, before it returns the last message of that process. */
     if (n < 0 && errno == ECONNRESET)
-        n = receive(fd, &p, sender);
+        n = sync_receive_any(fd, &p, sender);
     if (n == 0 || (n < 0 && errno == ECONNRESET))
         return SYNC_END;
     if (n < 0)

@@ -41,7 +41,7 @@ static void let_go_of_host(const struct init_context *c)
 }
 
 /* The last steps of create. */
-static int become(const struct init_context *c, struct process_program *program, struct error *err)
+static int finish_become(const struct init_context *c, struct process_program *program, struct error *err)
 {
     struct process_plan *process = &c->plan->process;
     if (!c->plan->has_process) {
@@ -131,7 +131,7 @@ _Noreturn void init_finish(const struct init_context *c, struct process_program 
     struct error err = {0};
     /* Ask now, because the runtime's /proc is closed later. */
     pid_t own = c->plan->spec->hooks.start_container.count > 0 ? hooks_own_pid() : 0;
-    if (become(c, program, &err) < 0) {
+    if (finish_become(c, program, &err) < 0) {
         sync_send_error(c->sync, &err);
         _exit(1);
     }

@@ -43,7 +43,7 @@ struct task {
 };
 
 /* This process writes its own labels, for which it needs the runtime's /proc. */
-static int take_labels(const struct process_plan *plan, struct error *err)
+static int first_take_labels(const struct process_plan *plan, struct error *err)
 {
     if (!process_labels_open(plan))
         return 0;
@@ -62,7 +62,7 @@ static int run_task(void *arg)
     if (first->report >= 0)
         close(first->report);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
-    if (take_labels(task->plan, &err) == 0)
+    if (first_take_labels(task->plan, &err) == 0)
         launch_enter(task->plan, NULL, task->program, task->channel, &err);
     sync_send_error(task->channel, &err);
     _exit(EXIT_NO_PROGRAM);
@@ -93,7 +93,7 @@ void first_wait_until_alone(const struct process_plan *plan)
 
 /* Allow what the init needs. It may signal the program alone. A program that it executes has this filter too.
  */
-static int load_filter(pid_t program)
+static int first_load_filter(pid_t program)
 {
     const struct {
         long number;
@@ -156,7 +156,7 @@ static int become_init(const struct first_plan *first, pid_t program, struct err
     snprintf(number, sizeof(number), "%d", (int)program);
     syscall(SYS_set_tid_address, &first->shared); /* which never fails */
     if (leave_descriptors(first) < 0 || drop_capabilities() < 0 ||
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || load_filter(program) < 0)
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || first_load_filter(program) < 0)
         return error_set(err, -errno, "confine the container's init");
     syscall(SYS_execveat, first->program, "", argv, none, AT_EMPTY_PATH);
     return error_set(err, -errno, "execute the container's init");

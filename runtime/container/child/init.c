@@ -203,7 +203,7 @@ static int setup_root(const struct init_context *c, struct error *err)
 }
 
 /* Carry out all steps up to the change of credentials. */
-static int prepare(const struct init_context *c, struct process_program *program, struct error *err)
+static int init_prepare(const struct init_context *c, struct process_program *program, struct error *err)
 {
     struct plan *plan = c->plan;
     umask(0);
@@ -228,7 +228,7 @@ _Noreturn void init_main(const struct init_context *c)
 {
     struct process_program program = {0};
     struct error err = {0};
-    if (prepare(c, &program, &err) < 0) {
+    if (init_prepare(c, &program, &err) < 0) {
         sync_send_error(c->sync, &err);
         _exit(1);
     }

@@ -63,8 +63,8 @@ static enum lookup search_program(const char *name, const char *search_path, cha
 
 /* Engines read these texts to choose an exit code: 127 for a program that is missing, 126 for one that cannot
  * be executed. (Podman: libpod/oci_util.go. The command line of Docker: container/run.go.) */
-static int find_program(const char *name, const char *search_path, char program[static PATH_MAX],
-                        struct error *err)
+static int program_lookup_find(const char *name, const char *search_path, char program[static PATH_MAX],
+                               struct error *err)
 {
     int reason = ENOENT;
     enum lookup found;
@@ -105,5 +105,5 @@ int program_find(const char *cwd, const char *name, const char *search_path, cha
                  struct error *err)
 {
     int ret = enter_cwd(cwd, err);
-    return ret < 0 ? ret : find_program(name, search_path, program, err);
+    return ret < 0 ? ret : program_lookup_find(name, search_path, program, err);
 }
