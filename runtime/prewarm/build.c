@@ -82,8 +82,8 @@ struct taking {
 };
 
 /* Refuse imports that ask for a limit which is the builder's own (bound_memory() in builder_spec.c). */
-static int check_limits(struct arena *a, const struct prewarm *prewarm, const struct builder_report *report,
-                        struct error *err)
+static int build_check_limits(struct arena *a, const struct prewarm *prewarm,
+                              const struct builder_report *report, struct error *err)
 {
     const struct spec_rlimits *given = &prewarm->start->spec->process->rlimits;
     const char *question = arena_printf(a, QUESTION_LIMIT "%d", RLIMIT_AS);
@@ -122,7 +122,7 @@ static int take_probe(void *arg, int root, const struct builder_report *report, 
                                      .began = t->began};
     int ret = labels_check(&t->arena, start, root, report, err);
     if (ret == 0)
-        ret = check_limits(&t->arena, t->prewarm, report, err);
+        ret = build_check_limits(&t->arena, t->prewarm, report, err);
     return ret < 0 ? ret : manifest_build(&t->arena, &source, &t->meta, &t->meta_size, err);
 }
 
@@ -156,7 +156,7 @@ static int take_builder(void *arg, pid_t pid, int root, const struct builder_rep
     return ret;
 }
 
-static int64_t nanoseconds(clockid_t clock)
+static int64_t build_nanoseconds(clockid_t clock)
 {
     struct timespec now;
     clock_gettime(clock, &now);
@@ -171,10 +171,10 @@ static int64_t nanoseconds(clockid_t clock)
  * until the ticks have passed the precise time: earlier changes then have an earlier time. */
 static int64_t next_tick(void)
 {
-    int64_t first = nanoseconds(CLOCK_REALTIME), now = 0;
+    int64_t first = build_nanoseconds(CLOCK_REALTIME), now = 0;
     for (int i = 0; i < LOOKS_MAX && now <= first; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-        now = nanoseconds(CLOCK_REALTIME_COARSE);
+        now = build_nanoseconds(CLOCK_REALTIME_COARSE);
     }
     return now;
 }

@@ -34,7 +34,7 @@
 
 /* The report. */
 
-static uint64_t now_ms(void)
+static uint64_t builder_now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -72,7 +72,7 @@ static const char *stage(struct arena *a, const char *module)
 }
 
 /* The report has ended too early. Explain how the interpreter ended. */
-static int explain_end(struct creation *c, const char *module, struct error *err)
+static int builder_explain_end(struct creation *c, const char *module, struct error *err)
 {
     siginfo_t info = {0};
     struct pollfd p = {.fd = c->pidfd, .events = POLLIN};
@@ -125,7 +125,7 @@ static int await_piece(struct speaker *s, struct error *err)
 {
     int listener = s->observed != NULL ? observed_listener(s->observed) : -1;
     for (;;) {
-        uint64_t now = now_ms();
+        uint64_t now = builder_now_ms();
         struct pollfd p[] = {{.fd = s->report, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
         int ready = now >= s->end ? 0 : poll(p, 2, (int)(s->end - now));
         if (ready < 0 && errno != EINTR)
@@ -178,7 +178,7 @@ static int read_report(struct speaker *s, struct builder_report *out, pid_t *pid
         ssize_t n = room == 0 ? -EFBIG : receive_piece(s->report, s->text.data + s->text.size, room, pid);
         /* ECONNRESET: the interpreter ended without reading all that the runtime sent. */
         if (n == 0 || n == -ECONNRESET)
-            return explain_end(c, s->text.module, err);
+            return builder_explain_end(c, s->text.module, err);
         if (n < 0)
             return error_set(err, (int)n, "read the report of the builder");
         enum builder_report_state state = builder_report_take(&s->text, (size_t)n);
@@ -227,8 +227,8 @@ static int open_speaker(int init, pid_t pid, struct builder_report *said, int *d
 
 /* Serve a container whose interpreter runs. Send the order (agent/bootstrap.py), wait for the report, and
  * give the process to the request. The imports wait for the order, because they can change the process. */
-static int attend(struct speaker *s, const struct builder_request *r, const char *order,
-                  struct builder_report *said, struct error *err)
+static int builder_attend(struct speaker *s, const struct builder_request *r, const char *order,
+                          struct builder_report *said, struct error *err)
 {
     struct creation *c = s->creation;
     const char *state = NULL;
@@ -239,7 +239,7 @@ static int attend(struct speaker *s, const struct builder_request *r, const char
     int ret = init < 0 ? init : builder_state_read(&c->arena, init, c->record.pid, &state, err);
     /* A process that has already ended has no directory. */
     if (ret == -ENOENT || ret == -ESRCH)
-        return explain_end(c, "", err);
+        return builder_explain_end(c, "", err);
     const struct process_plan *process = &c->plan.process;
     if (ret == 0 && process->selinux.label == NULL && process->apparmor.profile == NULL)
         ret = builder_state_label(init, err);
@@ -292,7 +292,7 @@ static int plan_container(const struct builder_request *r, const struct create_o
 }
 
 /* Delete one of the two containers. */
-static int remove_container(struct creation *c, int ret, struct error *err)
+static int builder_remove_container(struct creation *c, int ret, struct error *err)
 {
     struct error later = {0};
     if (delete_recorded(c->root, c->dir, &c->record, &later) < 0 && ret == 0) {
@@ -338,14 +338,14 @@ static int run_container(struct arena *a, const struct builder_request *r, const
                               .observed = observes ? &observed : NULL,
                               .report = report,
                               .timeout = r->timeout,
-                              .end = now_ms() + (uint64_t)r->timeout * 1000};
-    ret = attend(&speaker, r, order, said, err);
+                              .end = builder_now_ms() + (uint64_t)r->timeout * 1000};
+    ret = builder_attend(&speaker, r, order, said, err);
     if (ret == 0 && said->size > 0) {
         char *copy = arena_alloc(a, said->size);
         memcpy(copy, said->data, said->size);
         said->data = copy;
     }
-    return remove_container(&c, ret, err);
+    return builder_remove_container(&c, ret, err);
 }
 
 static int build(const struct builder_request *r, struct error *err)

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "warm/key.h"
 
-static int by_text(const void *a, const void *b)
+static int needs_by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -16,7 +16,7 @@ static int by_text(const void *a, const void *b)
 static void sort(struct str_list *list)
 {
     if (list->count > 0)
-        qsort(list->items, list->count, sizeof(*list->items), by_text);
+        qsort(list->items, list->count, sizeof(*list->items), needs_by_text);
 }
 
 /* Return whether records of this kind name a path (manifest.h). A path that is absent only needs the mount in
@@ -67,7 +67,7 @@ static bool has_name(const struct str_list *names, const char *name, size_t leng
     return false;
 }
 
-static bool is_needed(const struct builder_needs *needs, const char *variable)
+static bool needs_include(const struct builder_needs *needs, const char *variable)
 {
     static const char hostname[] = "HOSTNAME";
     size_t length = strcspn(variable, "=");
@@ -82,7 +82,7 @@ struct str_list builder_needs_environment(struct arena *a, const struct builder_
 {
     struct str_list out = {ARENA_ARRAY(a, environment->count + 1, const char *), 0};
     for (size_t i = 0; i < environment->count; i++)
-        if (is_needed(needs, environment->items[i]))
+        if (needs_include(needs, environment->items[i]))
             out.items[out.count++] = environment->items[i];
     return out;
 }

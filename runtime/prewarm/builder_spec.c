@@ -80,8 +80,8 @@ static void add_mount(struct arena *a, struct spec_mounts *mounts, struct spec_m
  * secret, a tmpfs, or a file that the engine has made for the container. These are always needed: the
  * program, its working directory, /dev, temporary directories, /proc, /sys and mounts that the kernel makes
  * anew. */
-static bool is_needed(struct arena *a, const struct start *start, const char *program,
-                      const struct builder_needs *needs, const struct spec_mount *mount)
+static bool builder_spec_is_needed(struct arena *a, const struct start *start, const char *program,
+                                   const struct builder_needs *needs, const struct spec_mount *mount)
 {
     const char *destination = path_clean(a, mount->destination);
     bool leaves = spec_mount_is_bind(mount) || str_eq(mount->type, "tmpfs");
@@ -126,7 +126,8 @@ static void make_mounts(struct arena *a, const struct start *start, const struct
                   (const char *const[]){"nosuid", "nodev", "mode=1777", "size=64m", NULL});
     for (size_t i = 0; i < from.count; i++) {
         const struct spec_mount *mount = &from.items[i];
-        if (is_beneath(a, mount, &left_out) || !is_needed(a, start, program->path, needs, mount)) {
+        if (is_beneath(a, mount, &left_out) ||
+            !builder_spec_is_needed(a, start, program->path, needs, mount)) {
             left_out.items[left_out.count++] = path_clean(a, mount->destination);
             continue;
         }

@@ -46,7 +46,7 @@ int builder_state_read(struct arena *a, int dir, pid_t pid, const char **out, st
 }
 
 /* Read a label of a process. There may be no security module, or another one. */
-static const char *label_of(int dir, const char *file, char *buffer, size_t size)
+static const char *builder_state_label_of(int dir, const char *file, char *buffer, size_t size)
 {
     return io_read_small_at(dir, file, buffer, size) >= 0 ? buffer : "";
 }
@@ -59,8 +59,8 @@ int builder_state_label(int dir, struct error *err)
     if (self < 0)
         return self;
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        if (!str_eq(label_of(dir, files[i], label, sizeof(label)),
-                    label_of(self, files[i], own, sizeof(own))))
+        if (!str_eq(builder_state_label_of(dir, files[i], label, sizeof(label)),
+                    builder_state_label_of(self, files[i], own, sizeof(own))))
             return error_text(err, -ENOTSUP,
                               "the security policy gives an executed interpreter the label '%s'", label);
     return 0;

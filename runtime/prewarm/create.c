@@ -11,8 +11,9 @@
 #include "prewarm/start_plan.h"
 
 /* Plan the container and how its program begins. */
-static int plan(const struct runtime_options *rt, const struct create_options *options,
-                enum creation_goal goal, struct creation *c, struct prewarm **prewarm, struct error *err)
+static int create_plan(const struct runtime_options *rt, const struct create_options *options,
+                       enum creation_goal goal, struct creation *c, struct prewarm **prewarm,
+                       struct error *err)
 {
     *prewarm = NULL;
     int ret = creation_plan(rt, options, NULL, goal, c, err);
@@ -24,11 +25,11 @@ static int plan(const struct runtime_options *rt, const struct create_options *o
     return prewarm_decide(&c->arena, start_of_plan(rt, options, c), prewarm, err);
 }
 
-static int make(const struct runtime_options *rt, const struct create_options *options,
-                enum creation_goal goal, struct creation *c, struct error *err)
+static int create_make(const struct runtime_options *rt, const struct create_options *options,
+                       enum creation_goal goal, struct creation *c, struct error *err)
 {
     struct prewarm *prewarm;
-    int ret = plan(rt, options, goal, c, &prewarm, err);
+    int ret = create_plan(rt, options, goal, c, &prewarm, err);
     if (ret < 0)
         return ret;
     if (c->plan.has_process || options->snapshot != NULL) {
@@ -42,7 +43,7 @@ static int make(const struct runtime_options *rt, const struct create_options *o
 int prewarm_create(const struct runtime_options *rt, const struct create_options *options, struct error *err)
 {
     cleanup_creation struct creation c;
-    return make(rt, options, CREATION_WAITS, &c, err);
+    return create_make(rt, options, CREATION_WAITS, &c, err);
 }
 
 int prewarm_run(const struct runtime_options *rt, const struct create_options *options, int *exit_code,
@@ -52,7 +53,7 @@ int prewarm_run(const struct runtime_options *rt, const struct create_options *o
     struct wait_signals signals = WAIT_SIGNALS_NONE;
     *exit_code = 0;
     run_begin(options, &signals);
-    int ret = make(rt, options, CREATION_RUNS, &c, err);
+    int ret = create_make(rt, options, CREATION_RUNS, &c, err);
     if (ret < 0) {
         wait_restore_signals(&signals);
         return ret;
@@ -65,7 +66,7 @@ int prewarm_plan(const struct runtime_options *rt, const struct create_options *
 {
     cleanup_creation struct creation c;
     struct prewarm *prewarm;
-    int ret = plan(rt, options, CREATION_STAYS_A_PLAN, &c, &prewarm, err);
+    int ret = create_plan(rt, options, CREATION_STAYS_A_PLAN, &c, &prewarm, err);
     if (ret == 0 && prewarm != NULL)
         ret = prewarm_look(&c.arena, prewarm, err);
     if (ret == 0)
@@ -77,7 +78,7 @@ int prewarm_build(const struct runtime_options *rt, const struct create_options 
 {
     cleanup_creation struct creation c;
     struct prewarm *prewarm;
-    int ret = plan(rt, options, CREATION_STAYS_A_PLAN, &c, &prewarm, err);
+    int ret = create_plan(rt, options, CREATION_STAYS_A_PLAN, &c, &prewarm, err);
     if (ret < 0)
         return ret;
     if (prewarm == NULL)

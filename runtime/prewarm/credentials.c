@@ -36,7 +36,7 @@ static const char *inner_text(struct arena *a, const char *text, const char *nam
 }
 
 /* Read the mapping of a user namespace: lines of three numbers, user_namespaces(7). */
-static bool read_map(struct arena *a, int dir, const char *file, struct spec_idmaps *out)
+static bool credentials_read_map(struct arena *a, int dir, const char *file, struct spec_idmaps *out)
 {
     char text[MAP_MAX];
     if (io_read_small_at(dir, file, text, sizeof(text)) < 0)
@@ -60,7 +60,8 @@ static bool read_joined(struct arena *a, const char *path, struct owners *out)
     if (sscanf(path, "/proc/%d/ns/user%n", &pid, &end) != 1 || end == 0 || path[end] != '\0')
         return false;
     cleanup_fd int dir = proc_open_process(pid, NULL);
-    return dir >= 0 && read_map(a, dir, "uid_map", &out->uids) && read_map(a, dir, "gid_map", &out->gids);
+    return dir >= 0 && credentials_read_map(a, dir, "uid_map", &out->uids) &&
+           credentials_read_map(a, dir, "gid_map", &out->gids);
 }
 
 /* Write the mappings of the mounts, which decide about owners as well. */

@@ -56,12 +56,12 @@ static void describe(const struct launch *launch, struct json_out *out)
     warm_describe(&prewarm->decision, prewarm->entry.answer == STORE_READY ? "ready" : "to be made", out);
 }
 
-static void release(const struct launch *launch)
+static void decide_release(const struct launch *launch)
 {
     restore_launch_release(launch->state);
 }
 
-static const struct launch_parent cold_parent = {.describe = describe, .release = release};
+static const struct launch_parent cold_parent = {.describe = describe, .release = decide_release};
 
 int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **out, struct error *err)
 {
@@ -102,7 +102,7 @@ static bool is_bare(const struct warm_plan *decision)
     return decision->bare && decision->mode != WARM_REQUIRE;
 }
 
-static int ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, struct error *err)
+static int decide_ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, struct error *err)
 {
     struct store store;
     int ret = store_open(prewarm->store, !look, &store, err);
@@ -133,11 +133,11 @@ static const char *refusal(struct arena *a, const struct prewarm *prewarm)
 }
 
 /* Ask the store without taking a snapshot from it, and compare what the child would find. */
-static void look(struct arena *a, struct prewarm *prewarm)
+static void decide_look(struct arena *a, struct prewarm *prewarm)
 {
     struct warm_plan *decision = &prewarm->decision;
     struct error why = {0};
-    int ret = ask(a, prewarm, true, false, &why);
+    int ret = decide_ask(a, prewarm, true, false, &why);
     if (ret == -ENOENT) { /* there is no store yet */
         bool first = is_bare(decision) && decision->config.second_run;
         prewarm->entry.answer = first ? STORE_COLD : STORE_BUILD;
@@ -159,7 +159,7 @@ int prewarm_look(struct arena *a, struct prewarm *prewarm, struct error *err)
     struct warm_plan *decision = &prewarm->decision;
     if (decision->reason != NULL)
         return 0;
-    look(a, prewarm);
+    decide_look(a, prewarm);
     return decision->reason != NULL ? go_cold(prewarm, a, decision->reason, -ENOTSUP, err) : 0;
 }
 
@@ -195,11 +195,11 @@ int prewarm_prepare(struct arena *a, const char *session, struct prewarm *prewar
     if (decision->reason != NULL)
         return go_cold(prewarm, a, decision->reason, -ENOTSUP, err);
     struct error why = {0};
-    int ret = ask(a, prewarm, false, false, &why);
+    int ret = decide_ask(a, prewarm, false, false, &why);
     if (ret == 0 && prewarm->entry.answer == STORE_BUILD) {
         ret = build_snapshot(a, prewarm, &why);
         if (ret == 0)
-            ret = ask(a, prewarm, false, false, &why);
+            ret = decide_ask(a, prewarm, false, false, &why);
     }
     if (ret < 0)
         return go_cold(prewarm, a, why.text, ret, err);
@@ -216,7 +216,7 @@ int prewarm_force(struct arena *a, struct prewarm *prewarm, struct error *err)
 {
     if (prewarm->decision.reason != NULL)
         return error_text(err, -ENOTSUP, "no snapshot can be made: %s", prewarm->decision.reason);
-    int ret = ask(a, prewarm, false, true, err);
+    int ret = decide_ask(a, prewarm, false, true, err);
     if (ret < 0)
         return ret;
     if (prewarm->entry.answer == STORE_BUILD)

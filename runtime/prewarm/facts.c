@@ -37,7 +37,7 @@ static const char *change_of_execve(const struct process_plan *p)
 }
 
 /* Return a reason of the container for a cold start, in words for a user, or NULL. */
-static const char *obstacle(struct arena *a, const struct start *start, const char *credentials)
+static const char *facts_obstacle(struct arena *a, const struct start *start, const char *credentials)
 {
     const struct process_plan *p = start->process;
     const bool hooks = start->spec->hooks.start_container.count > 0;
@@ -149,7 +149,7 @@ int facts_decide(struct arena *a, const struct start *start, bool root_of_host, 
         .argv = process->argv,
         .search_path = process->search_path,
         .terminal = spec->process->terminal,
-        .obstacle = obstacle(a, start, credentials),
+        .obstacle = facts_obstacle(a, start, credentials),
         .root_of_host = root_of_host,
     };
     return warm_decide(a, &context, out, err);

@@ -32,8 +32,8 @@ static char *const *environment(struct arena *a, const struct process_plan *proc
     return envp;
 }
 
-static int compare(struct arena *a, const struct start *start, const struct warm_plan *decision,
-                   const struct manifest *manifest, struct error *err)
+static int fit_compare(struct arena *a, const struct start *start, const struct warm_plan *decision,
+                       const struct manifest *manifest, struct error *err)
 {
     struct root_view view;
     const struct process_plan *process = start->process;
@@ -54,5 +54,5 @@ const char *fit_reason(struct arena *a, const struct start *start, const struct 
                        const struct manifest *manifest)
 {
     struct error reason = {0};
-    return compare(a, start, decision, manifest, &reason) < 0 ? arena_strdup(a, reason.text) : NULL;
+    return fit_compare(a, start, decision, manifest, &reason) < 0 ? arena_strdup(a, reason.text) : NULL;
 }

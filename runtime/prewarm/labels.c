@@ -90,7 +90,7 @@ const char *labels_key(struct arena *a, const struct start *start)
 }
 
 /* Return the label of a file of the container, as the host sees it. */
-static const char *label_of(struct arena *a, const struct start *start, const char *path)
+static const char *labels_find(struct arena *a, const struct start *start, const char *path)
 {
     struct root_view view;
     cleanup_fd int root = open(start->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -106,7 +106,7 @@ const char *labels_refusal(struct arena *a, const struct start *start, const cha
     const char *label = start->process->selinux.label;
     if (label == NULL)
         return NULL;
-    const char *target = label_of(a, start, program);
+    const char *target = labels_find(a, start, program);
     if (target == NULL || !selinux_allows(label, target, "file", "entrypoint read map execute"))
         return "the SELinux policy does not let the label begin with this program";
     target = selinux_file_label(a, file);
@@ -124,7 +124,7 @@ int labels_agent(struct arena *a, const struct start *start, const char *program
 {
     if (start->process->selinux.label == NULL)
         return 0;
-    const char *label = label_of(a, start, program);
+    const char *label = labels_find(a, start, program);
     label = label != NULL ? selinux_label_plain(a, label) : NULL;
     if (label == NULL)
         return error_text(err, -ENODATA, "the interpreter '%s' has no SELinux label", program);

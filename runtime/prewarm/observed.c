@@ -14,7 +14,8 @@
 
 /* In the child: load the observer's filter. From here until execve this process makes no observed system
  * call. */
-static int arm(struct process_plan *plan, struct seccomp_handover *handover, int channel, struct error *err)
+static int observed_arm(struct process_plan *plan, struct seccomp_handover *handover, int channel,
+                        struct error *err)
 {
     const struct seccomp_plan *filter = plan->launch->filter;
     /* Without this, the runtime of a user could not take the listener. The container has no other process. */
@@ -33,14 +34,14 @@ static int arm(struct process_plan *plan, struct seccomp_handover *handover, int
     return seccomp_install(filter, handover, err);
 }
 
-static int enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
-                 int channel, struct error *err)
+static int observed_enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
+                          int channel, struct error *err)
 {
     return launch_execve.child->enter(plan, handover, program, channel, err);
 }
 
 /* The Makefile names this: LAUNCHES. */
-const struct launch_child observed_child = {.arm = arm, .enter = enter};
+const struct launch_child observed_child = {.arm = observed_arm, .enter = observed_enter};
 
 static int listen(const struct launch *launch, struct seccomp_handover *handover, int pidfd,
                   struct error *err)
@@ -68,13 +69,13 @@ static int serve(const struct launch *launch, int channel, struct error *err)
     return 0;
 }
 
-static void release(const struct launch *launch)
+static void observed_release(const struct launch *launch)
 {
     struct observed_program *o = launch->state;
     fd_close(&o->listener);
 }
 
-static const struct launch_parent parent = {.listen = listen, .serve = serve, .release = release};
+static const struct launch_parent parent = {.listen = listen, .serve = serve, .release = observed_release};
 
 void observed_launch(struct arena *a, struct observed_program *observed, struct process_plan *plan)
 {

@@ -40,8 +40,8 @@
 /* In the child. */
 
 /* Prepare the restorer. The capabilities are those that execve(2) would leave. */
-static int prepare(const struct process_plan *plan, const char *program, int root, bool overlapped,
-                   struct error *err)
+static int restore_launch_prepare(const struct process_plan *plan, const char *program, int root,
+                                  bool overlapped, struct error *err)
 {
     struct prewarm *prewarm = plan->launch->state;
     const struct seccomp_plan *seccomp = &plan->seccomp;
@@ -93,12 +93,13 @@ static void give_up(struct prewarm *prewarm)
 
 /* Map the snapshot while the runtime compares files. A part that cannot be mapped yet is prepared again
  * later, because it needs descriptors that must not stay open until then. */
-static int map_overlapped(const struct process_plan *plan, const char *program, int root, struct error *err)
+static int restore_map_overlapped(const struct process_plan *plan, const char *program, int root,
+                                  struct error *err)
 {
     struct prewarm *prewarm = plan->launch->state;
     if (!prewarm->overlapped)
         return 0;
-    int ret = prepare(plan, program, root, true, err);
+    int ret = restore_launch_prepare(plan, program, root, true, err);
     if (ret == 0 && prewarm->restore != NULL && !restore_is_mapped(prewarm->restore))
         give_up(prewarm);
     return ret;
@@ -161,13 +162,14 @@ static int verify_privileges(const char *program, struct error *err)
     return reason != NULL ? error_text(err, -EPERM, "%s", reason) : 0;
 }
 
-static int verify_all(const struct process_plan *plan, const char *program, int channel, struct error *err)
+static int restore_verify_all(const struct process_plan *plan, const char *program, int channel,
+                              struct error *err)
 {
     const struct prewarm *prewarm = plan->launch->state;
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct root_view view = {.root = root};
     struct error unmappable = {0};
-    int mapped = map_overlapped(plan, program, root, &unmappable);
+    int mapped = restore_map_overlapped(plan, program, root, &unmappable);
     int ret = verify_files(prewarm, &view, channel, err);
     if (ret < 0)
         return ret;
@@ -184,12 +186,12 @@ static int verify_all(const struct process_plan *plan, const char *program, int 
     return prewarm->session ? 0 : verify_inside(plan, &view, err);
 }
 
-static int check(struct process_plan *plan, const char *program, int channel, struct error *err)
+static int restore_check(struct process_plan *plan, const char *program, int channel, struct error *err)
 {
     struct prewarm *prewarm = plan->launch->state;
     const struct warm_config *config = &prewarm->decision.config;
     struct error reason = {0};
-    if (verify_all(plan, program, channel, &reason) == 0) {
+    if (restore_verify_all(plan, program, channel, &reason) == 0) {
         clock_gettime(CLOCK_MONOTONIC, &prewarm->checked);
         return 0;
     }
@@ -252,7 +254,7 @@ static int confine(struct process_plan *plan, const char *program, struct error 
     if (ret < 0)
         return ret;
     if (prewarm->restore == NULL) {
-        ret = prepare(plan, program, root, false, err);
+        ret = restore_launch_prepare(plan, program, root, false, err);
         if (ret < 0)
             return ret;
     }
@@ -262,8 +264,8 @@ static int confine(struct process_plan *plan, const char *program, struct error 
 
 /* Confine the process and restore the snapshot. After a failure the process is as it was, except for
  * no_new_privs. The restorer installs the filter. */
-static int enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
-                 int channel, struct error *err)
+static int restore_enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
+                         int channel, struct error *err)
 {
     struct prewarm *prewarm = plan->launch->state;
     (void)handover;
@@ -278,9 +280,9 @@ static int enter(struct process_plan *plan, struct seccomp_handover *handover, c
 
 /* The Makefile names this: LAUNCHES. */
 const struct launch_child restore_child = {
-    .overlap = overlap, .check = check, .distrust = distrust, .enter = enter};
+    .overlap = overlap, .check = restore_check, .distrust = distrust, .enter = restore_enter};
 
-static int refuse(struct process_plan *plan, const char *program, int channel, struct error *err)
+static int restore_refuse(struct process_plan *plan, const char *program, int channel, struct error *err)
 {
     const struct prewarm *prewarm = plan->launch->state;
     (void)program;
@@ -289,7 +291,7 @@ static int refuse(struct process_plan *plan, const char *program, int channel, s
 }
 
 /* The Makefile names this: LAUNCHES. */
-const struct launch_child refuse_child = {.check = refuse};
+const struct launch_child refuse_child = {.check = restore_refuse};
 
 /* In the runtime. */
 
@@ -328,12 +330,13 @@ static void refused(const struct launch *launch, const struct error *reason)
     store_close(&store);
 }
 
-static void release(const struct launch *launch)
+static void restore_release(const struct launch *launch)
 {
     restore_launch_release(launch->state);
 }
 
-static const struct launch_parent restore_parent = {.verify = verify, .refused = refused, .release = release};
+static const struct launch_parent restore_parent = {
+    .verify = verify, .refused = refused, .release = restore_release};
 
 void restore_launch_release(struct prewarm *prewarm)
 {

@@ -26,7 +26,7 @@ struct subject {
     int proc;  /* its directory in /proc */
 };
 
-static void subject_close(struct subject *s)
+static void save_subject_close(struct subject *s)
 {
     fd_close(&s->proc);
     fd_close(&s->pidfd);
@@ -63,8 +63,8 @@ static int check_membership(const struct subject *s, pid_t pid, struct error *er
     return error_text(err, -ESRCH, "process %d is not one of container '%s'", (int)pid, s->record.id);
 }
 
-static int find(struct subject *s, const struct runtime_options *rt, const struct save_options *options,
-                struct error *err)
+static int save_find(struct subject *s, const struct runtime_options *rt, const struct save_options *options,
+                     struct error *err)
 {
     int ret = container_open_record(&s->arena, rt, options->id, &s->dir, &s->record, err);
     if (ret < 0)
@@ -78,9 +78,9 @@ static int find(struct subject *s, const struct runtime_options *rt, const struc
 
 int prewarm_save(const struct runtime_options *rt, const struct save_options *options, struct error *err)
 {
-    __attribute__((cleanup(subject_close))) struct subject s = {.dir = -1, .pidfd = -1, .proc = -1};
+    __attribute__((cleanup(save_subject_close))) struct subject s = {.dir = -1, .pidfd = -1, .proc = -1};
     struct warm_config config;
-    int ret = find(&s, rt, options, err);
+    int ret = save_find(&s, rt, options, err);
     int root_of_host = ret == 0 ? prewarm_root_of_host(err) : ret;
     ret = root_of_host < 0 ? root_of_host : warm_config_read(&s.arena, NULL, root_of_host, &config, err);
     if (ret < 0)

@@ -123,8 +123,8 @@ static size_t count_lines(const struct warm_key *key)
     return count;
 }
 
-static void compare_keys(struct arena *a, const struct warm_key *snapshot, const struct warm_key *wanted,
-                         struct shown_match *out)
+static void show_compare_keys(struct arena *a, const struct warm_key *snapshot, const struct warm_key *wanted,
+                              struct shown_match *out)
 {
     out->differences.items = ARENA_ARRAY(a, count_lines(snapshot) + count_lines(wanted) + 1, const char *);
     add_differences(a, snapshot, wanted, '-', &out->differences);
@@ -133,14 +133,14 @@ static void compare_keys(struct arena *a, const struct warm_key *snapshot, const
         out->reason = "the keys differ";
 }
 
-static void compare(struct arena *a, const struct prewarm *prewarm, const struct store_entry *entry,
-                    struct shown_match *out)
+static void show_compare(struct arena *a, const struct prewarm *prewarm, const struct store_entry *entry,
+                         struct shown_match *out)
 {
     struct manifest_facts facts;
     const struct warm_key *wanted = &prewarm->decision.key;
     manifest_describe(entry->manifest, &facts);
     out->key = arena_strdup(a, wanted->name);
-    compare_keys(a, &facts.key, wanted, out);
+    show_compare_keys(a, &facts.key, wanted, out);
     if (out->reason == NULL)
         out->reason = fit_reason(a, prewarm->start, &prewarm->decision, entry->manifest);
 }
@@ -175,7 +175,7 @@ static int open_matched(struct arena *a, const struct runtime_options *rt,
         return error_text(err, -ENOENT, "no snapshot: %s", out->reason);
     ret = store_open_item(a, store, key != NULL ? key : prewarm->decision.key.name, false, entry, err);
     if (ret == 0 && wanted)
-        compare(a, prewarm, entry, out);
+        show_compare(a, prewarm, entry, out);
     return ret;
 }
 
@@ -197,8 +197,8 @@ static int find_listed(struct arena *a, const struct store *store, const char *n
     return ret;
 }
 
-static void describe_snapshot(struct arena *a, const struct store *store, const struct store_entry *entry,
-                              struct shown_snapshot *out)
+static void show_describe_snapshot(struct arena *a, const struct store *store,
+                                   const struct store_entry *entry, struct shown_snapshot *out)
 {
     struct manifest_facts facts;
     manifest_describe(entry->manifest, &facts);
@@ -228,7 +228,7 @@ int show_snapshot(struct arena *a, const struct runtime_options *rt, const struc
     ret = options != NULL ? open_matched(a, rt, options, &store, key, &entry, &out->match, err)
                           : store_open_item(a, &store, key, false, &entry, err);
     if (ret == 0) {
-        describe_snapshot(a, &store, &entry, out);
+        show_describe_snapshot(a, &store, &entry, out);
         ret = find_listed(a, &store, entry.name, &out->item, err);
         store_release(&store, &entry);
     }

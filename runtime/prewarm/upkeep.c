@@ -55,8 +55,8 @@ static int verify_one(struct arena *a, const struct store *store, const char *ke
     return ret;
 }
 
-static int verify_all(struct arena *a, const struct store *store, struct str_list *damaged, size_t *count,
-                      struct error *err)
+static int upkeep_verify_all(struct arena *a, const struct store *store, struct str_list *damaged,
+                             size_t *count, struct error *err)
 {
     struct store_item *items;
     int ret = store_list(a, store, &items, count, err);
@@ -81,7 +81,7 @@ int upkeep_verify(struct arena *a, const char *key, struct str_list *damaged, si
     int ret = prewarm_open_store(a, &store, err);
     if (ret < 0)
         return ret == -ENOENT && key == NULL ? 0 : ret;
-    ret = key != NULL ? verify_one(a, &store, key, err) : verify_all(a, &store, damaged, count, err);
+    ret = key != NULL ? verify_one(a, &store, key, err) : upkeep_verify_all(a, &store, damaged, count, err);
     store_close(&store);
     return ret;
 }
