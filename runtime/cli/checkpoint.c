@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 
-static int refuse(struct invocation *invocation, void *values, struct error *err)
+static int checkpoint_refuse(struct invocation *invocation, void *values, struct error *err)
 {
     (void)invocation;
     (void)values;
@@ -20,7 +20,7 @@ const struct command command_checkpoint = {
     .summary = "not available",
     .options = command_no_options,
     .unparsed = true,
-    .run = refuse,
+    .run = checkpoint_refuse,
 };
 
 const struct command command_restore = {
@@ -29,5 +29,5 @@ const struct command command_restore = {
     .summary = "not available",
     .options = command_no_options,
     .unparsed = true,
-    .run = refuse,
+    .run = checkpoint_refuse,
 };

@@ -16,7 +16,7 @@ static const struct option options[] = {
     {0},
 };
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int confine_command_run(struct invocation *invocation, void *values, struct error *err)
 {
     return confine_run(invocation->runtime, values, &invocation->exit_code, err);
 }
@@ -27,5 +27,5 @@ const struct command command_confine = {
     .summary = "run a program without a container, under Landlock, a filter and rlimits alone",
     .options = options,
     .values_size = sizeof(struct confine_options),
-    .run = run,
+    .run = confine_command_run,
 };

@@ -14,7 +14,7 @@ static const struct option options[] = {
     {0},
 };
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int delete_run(struct invocation *invocation, void *values, struct error *err)
 {
     const struct delete_values *delete = values;
     return container_delete(invocation->runtime, invocation->args[0], delete->force, err);
@@ -28,5 +28,5 @@ const struct command command_delete = {
     .values_size = sizeof(struct delete_values),
     .min_args = 1,
     .max_args = 1,
-    .run = run,
+    .run = delete_run,
 };

@@ -71,7 +71,7 @@ static bool has_stopped(const struct watch *watch)
     return poll(&init, 1, 0) > 0;
 }
 
-static int64_t now_ms(void)
+static int64_t events_now_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -85,12 +85,12 @@ static void drain(int inotify)
     (void)!RETRY(read(inotify, buffer, sizeof(buffer)));
 }
 
-static int follow(struct watch *watch, int interval, struct error *err)
+static int events_follow(struct watch *watch, int interval, struct error *err)
 {
     struct pollfd fds[] = {{.fd = watch->init, .events = POLLIN}, {.fd = watch->memory, .events = POLLIN}};
-    int64_t next = now_ms() + interval;
+    int64_t next = events_now_ms() + interval;
     for (;;) {
-        int64_t rest = next - now_ms();
+        int64_t rest = next - events_now_ms();
         if (rest <= 0) {
             int ret = print_stats(watch->invocation, err);
             if (ret < 0)
@@ -111,7 +111,7 @@ static int follow(struct watch *watch, int interval, struct error *err)
     }
 }
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int events_run(struct invocation *invocation, void *values, struct error *err)
 {
     const struct events_values *events = values;
     int interval = interval_parse(events->interval != NULL ? events->interval : "5s");
@@ -136,7 +136,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
     watch.memory = memory;
     if (memory >= 0)
         (void)cgroup_oom_kills(&watch.cgroup, &watch.kills);
-    return follow(&watch, interval, err);
+    return events_follow(&watch, interval, err);
 }
 
 const struct command command_events = {
@@ -147,5 +147,5 @@ const struct command command_events = {
     .values_size = sizeof(struct events_values),
     .min_args = 1,
     .max_args = 1,
-    .run = run,
+    .run = events_run,
 };

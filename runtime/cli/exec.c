@@ -48,7 +48,7 @@ static const struct option exec_table[] = {
     {0},
 };
 
-static bool any_given(const struct exec_process_options *options)
+static bool exec_any_given(const struct exec_process_options *options)
 {
     return options->no_new_privs || options->user != NULL || options->cwd != NULL ||
            options->process_label != NULL || options->apparmor != NULL || options->env.count > 0 ||
@@ -60,7 +60,7 @@ static bool any_given(const struct exec_process_options *options)
 static int use_process_file(const struct invocation *invocation, struct exec_values *values,
                             struct error *err)
 {
-    if (invocation->count > 1 || any_given(&values->process))
+    if (invocation->count > 1 || exec_any_given(&values->process))
         return error_text(err, -EINVAL,
                           "--process excludes a program and its options: remove them, or --process");
     char *text = NULL;
@@ -91,7 +91,7 @@ static int use_options(const struct invocation *invocation, struct exec_values *
     return exec_process_apply(invocation->arena, &values->process, process, err);
 }
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int exec_command_run(struct invocation *invocation, void *values, struct error *err)
 {
     struct exec_values *exec = values;
     exec->exec.id = invocation->args[0];
@@ -116,5 +116,5 @@ const struct command command_exec = {
     /* As with runc and ssh. A program may well exit with 1. */
     .error_code = 255,
     .program_follows = true,
-    .run = run,
+    .run = exec_command_run,
 };

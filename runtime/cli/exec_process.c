@@ -30,7 +30,7 @@ invalid:
     return error_text(err, -EINVAL, "invalid user '%.64s': expected UID or UID:GID as numbers", text);
 }
 
-static void append(struct arena *a, struct str_list *list, const struct str_list *more)
+static void exec_process_append(struct arena *a, struct str_list *list, const struct str_list *more)
 {
     const char **items = ARENA_ARRAY(a, list->count + more->count, const char *);
     if (list->count > 0)
@@ -49,7 +49,7 @@ static void set_env(struct arena *a, struct spec_process *process, const char *a
             process->env.items[i] = assignment;
             return;
         }
-    append(a, &process->env, &(struct str_list){&assignment, 1});
+    exec_process_append(a, &process->env, &(struct str_list){&assignment, 1});
 }
 
 static int apply_env(struct arena *a, const struct str_list *env, struct spec_process *process,
@@ -80,14 +80,14 @@ static void apply_caps(struct arena *a, const struct str_list *caps, struct spec
         return;
     if (process->capabilities == NULL)
         process->capabilities = ARENA_NEW(a, struct spec_capabilities);
-    append(a, &process->capabilities->bounding, caps);
-    append(a, &process->capabilities->effective, caps);
-    append(a, &process->capabilities->permitted, caps);
+    exec_process_append(a, &process->capabilities->bounding, caps);
+    exec_process_append(a, &process->capabilities->effective, caps);
+    exec_process_append(a, &process->capabilities->permitted, caps);
     /* The kernel wants ambient capabilities to be inheritable. --cap never adds to that set, from which
      * programs with file capabilities would take them (CVE-2022-29162). */
     for (size_t i = 0; i < caps->count; i++)
         if (has_capability(&process->capabilities->inheritable, caps->items[i]))
-            append(a, &process->capabilities->ambient, &(struct str_list){&caps->items[i], 1});
+            exec_process_append(a, &process->capabilities->ambient, &(struct str_list){&caps->items[i], 1});
 }
 
 static int add_gid(struct arena *a, const char *text, struct spec_user *user, struct error *err)

@@ -30,7 +30,7 @@ static struct word_list table_words(struct arena *a, const struct name_value *ta
     return (struct word_list){words, count};
 }
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int features_run(struct invocation *invocation, void *values, struct error *err)
 {
     (void)values;
     struct arena *a = invocation->arena;
@@ -69,5 +69,5 @@ const struct command command_features = {
     .arguments = "",
     .summary = "show the features of this runtime as JSON",
     .options = command_no_options,
-    .run = run,
+    .run = features_run,
 };

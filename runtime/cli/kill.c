@@ -18,7 +18,7 @@ static const struct option options[] = {
     {0},
 };
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int kill_run(struct invocation *invocation, void *values, struct error *err)
 {
     const struct kill_values *kill = values;
     int number = invocation->count > 1 ? signal_parse(invocation->args[1]) : SIGTERM;
@@ -35,5 +35,5 @@ const struct command command_kill = {
     .values_size = sizeof(struct kill_values),
     .min_args = 1,
     .max_args = 2,
-    .run = run,
+    .run = kill_run,
 };

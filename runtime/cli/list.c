@@ -36,7 +36,7 @@ static int print_names(const struct listed *items, size_t count, struct error *e
     return output_finish(err);
 }
 
-static int print_json(const struct listed *items, size_t count, struct error *err)
+static int list_print_json(const struct listed *items, size_t count, struct error *err)
 {
     cleanup_json_out struct json_out *out = json_out_new(false);
     json_out_array_open(out);
@@ -54,7 +54,7 @@ static const char *owner_name(struct arena *a, uid_t uid)
     return user != NULL ? arena_strdup(a, user->pw_name) : arena_printf(a, "#%u", uid);
 }
 
-static int print_table(struct arena *a, const struct listed *items, size_t count, struct error *err)
+static int list_print_table(struct arena *a, const struct listed *items, size_t count, struct error *err)
 {
     static const char *const header[COLUMNS] = {"ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"};
     const char *(*rows)[COLUMNS] = arena_array(a, count + 1, sizeof(*rows));
@@ -82,7 +82,7 @@ static int print_table(struct arena *a, const struct listed *items, size_t count
     return output_finish(err);
 }
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int list_run(struct invocation *invocation, void *values, struct error *err)
 {
     const struct list_values *list = values;
     struct listed *items;
@@ -97,8 +97,8 @@ static int run(struct invocation *invocation, void *values, struct error *err)
         return ret;
     if (list->quiet)
         return print_names(items, count, err);
-    return list->format == OUTPUT_JSON ? print_json(items, count, err)
-                                       : print_table(invocation->arena, items, count, err);
+    return list->format == OUTPUT_JSON ? list_print_json(items, count, err)
+                                       : list_print_table(invocation->arena, items, count, err);
 }
 
 const struct command command_list = {
@@ -107,5 +107,5 @@ const struct command command_list = {
     .summary = "list containers",
     .options = options,
     .values_size = sizeof(struct list_values),
-    .run = run,
+    .run = list_run,
 };

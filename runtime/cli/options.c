@@ -31,7 +31,7 @@ static bool takes_value(enum option_kind kind)
     return kind != OPTION_FLAG && kind != OPTION_IGNORED;
 }
 
-static const struct option *find_name(const struct option *table, const char *name, size_t length)
+static const struct option *options_find_name(const struct option *table, const char *name, size_t length)
 {
     for (; table->name != NULL; table++)
         if (strlen(table->name) == length && memcmp(table->name, name, length) == 0)
@@ -199,7 +199,7 @@ static int parse_long(struct parser *p, const char *word, struct error *err)
     if (value == NULL && strcmp(name, "help") == 0)
         return OPTIONS_HELP;
     const char *written = arena_strndup(p->arena, word, length + 2);
-    const struct option *option = find_name(p->table, name, length);
+    const struct option *option = options_find_name(p->table, name, length);
     if (option == NULL)
         return error_text(err, -EINVAL, "unknown flag: %s", written);
     if (value == NULL)

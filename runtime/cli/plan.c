@@ -16,7 +16,7 @@ static const struct option options[] = {
     {0},
 };
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int plan_run(struct invocation *invocation, void *values, struct error *err)
 {
     struct create_options *create = values;
     create->id = invocation->count > 0 ? invocation->args[0] : "plan";
@@ -36,5 +36,5 @@ const struct command command_plan = {
     .options = options,
     .values_size = sizeof(struct create_options),
     .max_args = 1,
-    .run = run,
+    .run = plan_run,
 };

@@ -34,7 +34,7 @@ struct pid_list {
     size_t count;
 };
 
-static int print_json(struct pid_list pids, struct error *err)
+static int ps_print_json(struct pid_list pids, struct error *err)
 {
     cleanup_json_out struct json_out *out = json_out_new(false);
     json_out_array_open(out);
@@ -84,7 +84,7 @@ static int find_pid_column(char *header)
     return -1;
 }
 
-static bool is_listed(const char *line, int column, struct pid_list pids)
+static bool ps_is_listed(const char *line, int column, struct pid_list pids)
 {
     static const char blanks[] = " \t";
     line += strspn(line, blanks);
@@ -110,13 +110,13 @@ static int filter_lines(struct arena *a, FILE *lines, struct pid_list pids, stru
             return error_text(err, -EINVAL,
                               "ps shows no column PID: add an option that shows it, such as -ef");
         line[strcspn(line, "\n")] = '\0';
-        if (is_header || is_listed(line, column, pids))
+        if (is_header || ps_is_listed(line, column, pids))
             puts(str_escaped(a, line));
     }
     return output_finish(err);
 }
 
-static int print_table(const struct invocation *invocation, struct pid_list pids, struct error *err)
+static int ps_print_table(const struct invocation *invocation, struct pid_list pids, struct error *err)
 {
     pid_t child = -1;
     cleanup_fd int output = -1;
@@ -137,7 +137,7 @@ static int print_table(const struct invocation *invocation, struct pid_list pids
     return ret;
 }
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int ps_run(struct invocation *invocation, void *values, struct error *err)
 {
     const struct ps_values *ps = values;
     pid_t *items;
@@ -147,7 +147,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
     if (ret < 0)
         return ret;
     pids.items = items;
-    return ps->format == OUTPUT_JSON ? print_json(pids, err) : print_table(invocation, pids, err);
+    return ps->format == OUTPUT_JSON ? ps_print_json(pids, err) : ps_print_table(invocation, pids, err);
 }
 
 const struct command command_ps = {
@@ -159,5 +159,5 @@ const struct command command_ps = {
     .min_args = 1,
     .max_args = COMMAND_ANY_ARGS,
     .program_follows = true,
-    .run = run,
+    .run = ps_run,
 };

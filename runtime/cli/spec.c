@@ -37,7 +37,7 @@ static int write_config(const char *bundle, const char *text, size_t size, struc
     return ret < 0 ? error_set(err, ret, "write 'config.json' in '%s'", bundle) : 0;
 }
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int spec_run(struct invocation *invocation, void *values, struct error *err)
 {
     (void)invocation;
     const struct spec_values *spec = values;
@@ -56,5 +56,5 @@ const struct command command_spec = {
     .summary = "write a config.json to start from",
     .options = options,
     .values_size = sizeof(struct spec_values),
-    .run = run,
+    .run = spec_run,
 };

@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "container/lifecycle.h"
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int start_run(struct invocation *invocation, void *values, struct error *err)
 {
     (void)values;
     return container_start(invocation->runtime, invocation->args[0], err);
@@ -15,5 +15,5 @@ const struct command command_start = {
     .options = command_no_options,
     .min_args = 1,
     .max_args = 1,
-    .run = run,
+    .run = start_run,
 };

@@ -5,7 +5,7 @@
 #include "cli/output.h"
 #include "container/lookup.h"
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int state_run(struct invocation *invocation, void *values, struct error *err)
 {
     (void)values;
     cleanup_fd int dirfd = -1;
@@ -27,5 +27,5 @@ const struct command command_state = {
     .options = command_no_options,
     .min_args = 1,
     .max_args = 1,
-    .run = run,
+    .run = state_run,
 };

@@ -82,7 +82,7 @@ static bool is_given(const struct update_values *values, size_t i)
     return properties[i].kind == OPTION_STRING ? string_at(values, i) != NULL : integer_at(values, i)->set;
 }
 
-static bool any_given(const struct update_values *values)
+static bool update_any_given(const struct update_values *values)
 {
     for (size_t i = 0; i < PROPERTY_COUNT; i++)
         if (is_given(values, i))
@@ -126,13 +126,13 @@ static int text_of_options(struct arena *a, const struct update_values *values, 
     return 0;
 }
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int update_run(struct invocation *invocation, void *values, struct error *err)
 {
     const struct update_values *update = values;
     const struct spec_intel_rdt rdt = {.l3_cache_schema = update->l3_cache_schema,
                                        .mem_bw_schema = update->mem_bw_schema};
     const bool schemata = rdt.l3_cache_schema != NULL || rdt.mem_bw_schema != NULL;
-    bool any = any_given(update);
+    bool any = update_any_given(update);
     if (schemata && !any && update->resources == NULL)
         return container_update(invocation->runtime, invocation->args[0], NULL, &rdt, err);
     if (any == (update->resources != NULL))
@@ -160,5 +160,5 @@ const struct command command_update = {
     .values_size = sizeof(struct update_values),
     .min_args = 1,
     .max_args = 1,
-    .run = run,
+    .run = update_run,
 };

@@ -140,7 +140,7 @@ static const struct command *const commands[] = {
     &command_build, &command_save, &command_warm_list, &command_warm_show, &command_verify, &command_prune,
 };
 
-static int run(struct invocation *invocation, void *values, struct error *err)
+static int warm_run(struct invocation *invocation, void *values, struct error *err)
 {
     (void)values;
     const char *name = invocation->args[0];
@@ -162,5 +162,5 @@ const struct command command_warm = {
     .min_args = 1,
     .max_args = COMMAND_ANY_ARGS,
     .program_follows = true,
-    .run = run,
+    .run = warm_run,
 };

@@ -54,7 +54,7 @@ static void print_row(const struct shown_item *item, struct arena *a)
            item->preload[0] != '\0' ? str_escaped(a, item->preload) : "-");
 }
 
-static void write_item(struct json_out *out, const struct shown_item *item)
+static void warm_show_write_item(struct json_out *out, const struct shown_item *item)
 {
     json_out_map_open(out);
     json_out_pair_string(out, "key", item->key);
@@ -70,7 +70,8 @@ static void write_item(struct json_out *out, const struct shown_item *item)
     json_out_map_close(out);
 }
 
-static int print_table(struct arena *a, const struct shown_item *items, size_t count, struct error *err)
+static int warm_show_print_table(struct arena *a, const struct shown_item *items, size_t count,
+                                 struct error *err)
 {
     printf("%-32s  %-7s  %-9s  %5s  %5s  %7s  %7s  %s\n", "KEY", "STATE", "PYTHON", "AGE", "USED", "USES",
            "SIZE", "PRELOAD");
@@ -79,12 +80,12 @@ static int print_table(struct arena *a, const struct shown_item *items, size_t c
     return output_finish(err);
 }
 
-static int print_json(const struct shown_item *items, size_t count, struct error *err)
+static int warm_show_print_json(const struct shown_item *items, size_t count, struct error *err)
 {
     cleanup_json_out struct json_out *out = json_out_new(false);
     json_out_array_open(out);
     for (size_t i = 0; i < count; i++)
-        write_item(out, &items[i]);
+        warm_show_write_item(out, &items[i]);
     json_out_array_close(out);
     return output_json(out, err);
 }
@@ -108,8 +109,8 @@ static int run_list(struct invocation *invocation, void *values, struct error *e
         return ret;
     if (list->quiet)
         return print_keys(items, count, err);
-    return list->format == OUTPUT_JSON ? print_json(items, count, err)
-                                       : print_table(invocation->arena, items, count, err);
+    return list->format == OUTPUT_JSON ? warm_show_print_json(items, count, err)
+                                       : warm_show_print_table(invocation->arena, items, count, err);
 }
 
 const struct command command_warm_list = {
@@ -130,7 +131,7 @@ static const struct option show_options[] = {
     {0},
 };
 
-static void write_strings(struct json_out *out, const char *name, const struct str_list *list)
+static void warm_show_write_strings(struct json_out *out, const char *name, const struct str_list *list)
 {
     json_out_key(out, name);
     json_out_array_open(out);
@@ -146,7 +147,7 @@ static void write_match(struct json_out *out, const struct shown_match *match)
     json_out_pair_string(out, "key", match->key);
     json_out_pair_bool(out, "fits", match->reason == NULL);
     json_out_pair_string(out, "reason", match->reason);
-    write_strings(out, "differences", &match->differences);
+    warm_show_write_strings(out, "differences", &match->differences);
     json_out_map_close(out);
 }
 
@@ -166,8 +167,8 @@ static int print_snapshot(const struct shown_snapshot *snapshot, bool compared, 
     json_out_pair_string(out, "python", snapshot->python);
     json_out_pair_u64(out, "files", snapshot->files);
     json_out_pair_u64(out, "prefetchedPages", snapshot->prefetched_pages);
-    write_strings(out, "modules", &snapshot->modules);
-    write_strings(out, "key", &snapshot->key);
+    warm_show_write_strings(out, "modules", &snapshot->modules);
+    warm_show_write_strings(out, "key", &snapshot->key);
     if (compared)
         write_match(out, &snapshot->match);
     json_out_map_close(out);
