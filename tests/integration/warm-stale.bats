@@ -156,6 +156,21 @@ except ImportError:
     expect 1 warm /work/script.py
 }
 
+@test "a module of the same name is next to the script that links lead to" {
+    mkdir -p work/{one,two,three}
+    echo 'import json; print(json.__name__)' >work/three/script.py
+    ln -s ../three/script.py work/two/script.py
+    ln -s /work/two/script.py work/one/script.py
+    configure 'mount("/work", arguments[0])' "$PWD/work"
+    preload json
+    warm_says json /work/one/script.py
+    echo '__name__ = "shadow"' >work/three/json.py
+    expect 0 either /work/one/script.py
+    output_is shadow
+    expect 1 warm /work/one/script.py
+    stderr_has /three/json.py
+}
+
 @test "a preloaded module next to the script fits" {
     module greeting.py <<<'text = "own"'
     module main.py <<<"$SAY"

@@ -184,6 +184,9 @@ int manifest_check_shadow(const struct manifest *m, const struct root_view *view
     return dir < 0 ? error_set(err, dir, "open '%s'", directory) : check_directory(m, dir, directory, err);
 }
 
+/* As the kernel. */
+#define MAX_LINKS 40
+
 static int join(char out[static PATH_MAX], const char *directory, const char *name, struct error *err)
 {
     bool absolute = name[0] == '/';
@@ -199,29 +202,27 @@ static void to_parent(char *path)
     slash[slash == path] = '\0';
 }
 
-/* Check the script's directory, and the directory of the target if the script is a link: the interpreter
- * follows one link. */
+/* Check the script's directory and, if the script is a link, the directory of each target: the interpreter
+ * takes that of the last one. */
 static int check_script(const struct manifest *m, const struct root_view *view, const char *path,
                         struct error *err)
 {
-    char directory[PATH_MAX], target[PATH_MAX], place[PATH_MAX];
-    int ret = join(directory, "", path, err);
-    if (ret < 0)
-        return ret;
-    to_parent(directory);
-    ret = manifest_check_shadow(m, view, directory, err);
-    if (ret < 0)
-        return ret;
-    cleanup_fd int dir = root_view_open(view, directory, O_PATH | O_DIRECTORY);
-    ssize_t n = dir >= 0 ? readlinkat(dir, strrchr(path, '/') + 1, target, sizeof(target) - 1) : -1;
-    if (n < 0)
-        return 0;
-    target[n] = '\0';
-    ret = join(place, directory, target, err);
-    if (ret < 0)
-        return ret;
-    to_parent(place);
-    return manifest_check_shadow(m, view, place, err);
+    char place[PATH_MAX], directory[PATH_MAX], target[PATH_MAX];
+    int ret = join(place, "", path, err);
+    for (unsigned links = 0; ret == 0 && links <= MAX_LINKS; links++) {
+        memcpy(directory, place, strlen(place) + 1);
+        to_parent(directory);
+        ret = manifest_check_shadow(m, view, directory, err);
+        if (ret < 0)
+            return ret;
+        cleanup_fd int dir = root_view_open(view, directory, O_PATH | O_DIRECTORY);
+        ssize_t n = dir >= 0 ? readlinkat(dir, strrchr(place, '/') + 1, target, sizeof(target) - 1) : -1;
+        if (n < 0)
+            return 0;
+        target[n] = '\0';
+        ret = join(place, directory, target, err);
+    }
+    return ret;
 }
 
 /* Return whether -I or -P leaves out the directory of -c, -m, standard input and scripts. */
