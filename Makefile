@@ -198,12 +198,13 @@ $(BUILD)/version.h: FORCE
 
 -include $(OBJECTS:.o=.d) $(FUZZED:.o=.d) $(FUZZ_PARTS:%.c=$(BUILD)/%.d) $(STATIC_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(PARKED:.o=.d) $(BUILD)/tests/warm/wake.d
 
-PAGES := pysbx.1 profiles.5 warm.json.5 pysbx-runtime.8
+# Manual pages are made from contrib/docs. Without go-md2man(1) the installation leaves them out.
+PAGES   := pysbx.1 profiles.5 warm.json.5 pysbx-runtime.8
+MANUALS := $(if $(shell command -v go-md2man 2>/dev/null),$(PAGES:%=$(BUILD)/placed/%))
 # source:mode:target, below DESTDIR
 INSTALLED := \
     $(BUILD)/pysbx-runtime:0755:$(BINDIR)/pysbx-runtime \
     $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic:0755:$(LIBEXECDIR)/pysbx-runtime-dynamic) \
-    $(foreach i,$(PAGES),$(BUILD)/placed/$(i):0644:$(MANDIR)/man$(subst .,,$(suffix $(i)))/$(i)) \
     contrib/completions/pysbx-runtime.bash:0644:$(DATADIR)/bash-completion/completions/pysbx-runtime \
     contrib/completions/pysbx-runtime.zsh:0644:$(ZSHDIR)/_pysbx-runtime \
     contrib/completions/pysbx-runtime.fish:0644:$(DATADIR)/fish/vendor_completions.d/pysbx-runtime.fish \
@@ -214,6 +215,7 @@ INSTALLED := \
     config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json \
     config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil \
     $(BUILD)/placed/apparmor:0644:$(DATADIR)/pysbx-runtime/apparmor/pysbx-runtime
+INSTALLED_PAGES := $(foreach i,$(PAGES),$(BUILD)/placed/$(i):0644:$(MANDIR)/man$(subst .,,$(suffix $(i)))/$(i))
 # For packages: Podman looks for hooks below /usr/share by default, and not below /usr/local.
 INSTALLED_HOOK := \
     hooks/require-sandbox:0755:$(LIBEXECDIR)/pysbx-runtime/require-sandbox \
@@ -223,23 +225,26 @@ put   = $(foreach i,$(1),install -D -m $(call field,$(i),2) $(call field,$(i),1)
 
 # Texts name paths below /usr/local. These files are installed with the paths of this installation. They are new files,
 # because after `sudo make install` changed ones would belong to root.
-$(BUILD)/placed/%: FORCE
-	@mkdir -p $(@D) && rm -f $@
-	@sed -e '/^\.Pa \/usr\/local$$/,/^stands for the prefix/d' -e 's|/usr/local/libexec|$(LIBEXECDIR)|; s|/usr/local/share|$(DATADIR)|' \
-	    $(filter %/$*,$(PAGES:%=contrib/man/%) hooks/50-require-sandbox.json) >$@
+place = mkdir -p $(@D) && rm -f $@ && $(1) >$@ && \
+    sed -i -e 's|/usr/local/bin|$(BINDIR)|; s|/usr/local/libexec|$(LIBEXECDIR)|; s|/usr/local/share|$(DATADIR)|' $@
+$(BUILD)/placed/50-require-sandbox.json: hooks/50-require-sandbox.json FORCE
+	@$(call place,cat $<)
 
 $(BUILD)/placed/apparmor: config/apparmor/pysbx-runtime FORCE
-	@mkdir -p $(@D) && rm -f $@
-	@sed -e 's|/usr/local/bin|$(BINDIR)|; s|/usr/local/libexec|$(LIBEXECDIR)|' $< >$@
+	@$(call place,cat $<)
 
-install: all $(PAGES:%=$(BUILD)/placed/%) $(BUILD)/placed/apparmor ## install below PREFIX (/usr/local); DESTDIR for packages
-	$(call put,$(INSTALLED))
+$(MANUALS): FORCE
+	@$(call place,contrib/docs/man-page $(@F))
+
+install: all $(MANUALS) $(BUILD)/placed/apparmor ## install below PREFIX (/usr/local); DESTDIR for packages
+	$(call put,$(INSTALLED) $(if $(MANUALS),$(INSTALLED_PAGES)))
+	$(if $(MANUALS),,@echo 'make: no manual pages, because go-md2man is missing; this command installs it: tests/setup/install.sh build' >&2)
 
 install-hook: $(BUILD)/placed/50-require-sandbox.json ## install the hook require-sandbox
 	$(call put,$(INSTALLED_HOOK))
 
 uninstall: ## remove what install and install-hook installed
-	rm -f $(foreach i,$(INSTALLED) $(INSTALLED_HOOK),'$(DESTDIR)$(call field,$(i),3)')
+	rm -f $(foreach i,$(INSTALLED) $(INSTALLED_PAGES) $(INSTALLED_HOOK),'$(DESTDIR)$(call field,$(i),3)')
 	find $(foreach i,$(DATADIR) $(LIBEXECDIR),'$(DESTDIR)$(i)/pysbx-runtime') -depth -type d -empty -delete 2>/dev/null || true
 
 # Install, build and show: contrib/demo/demo.sh calls make after installing the packages.

@@ -240,7 +240,7 @@ annotate() {
     done
 }
 
-@test "every annotation that the runtime reads is in its table, and in manual, reference and SECURITY.md" {
+@test "every annotation that the runtime reads is in its table, and in reference and SECURITY.md" {
     local top name file
     top=$(realpath "$TESTS/..")
     # Names that are strings anywhere else would escape the table.
@@ -248,7 +248,7 @@ annotate() {
         grep -v 'run\.oci\.pysbx-runtime\.' || true)
     [[ -z $name ]] || { echo "$name"; return 1; }
     while read -r name; do
-        for file in contrib/man/pysbx-runtime.8 contrib/docs/pages/reference/annotations.md SECURITY.md; do
+        for file in contrib/docs/pages/reference/annotations.md SECURITY.md; do
             grep -qF "$name" "$top/$file" || { echo "$file lacks $name"; return 1; }
         done
     done < <(grep -ohE '"(run\.oci|run\.pysbx|org\.systemd)\.[a-z_.]+"' "$top/runtime/spec/annotations.h" | tr -d '"')

@@ -48,16 +48,6 @@ sys.exit(-subprocess.run(sys.argv[1:], stdout=writer).returncode)' "$RUNTIME" $c
     done
 }
 
-@test "man page: names every command and every option of the help" {
-    local command option page=$TESTS/../contrib/man/pysbx-runtime.8
-    for command in '' $(runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
-        [[ -z $command ]] || grep -q "^\.It Cm $command\b" "$page"
-        for option in $(runtime ${command:+"$command"} --help 2>/dev/null | sed -n 's/^  .\{4\}--\([a-z0-9-]*\).*/\1/p'); do
-            grep -q "Fl Fl $option\b" "$page" || { echo "--$option of '$command' is missing"; return 1; }
-        done
-    done
-}
-
 # Print bash's completions for the last word: completed WORD... (bash itself splits "--root=DIR" into three words)
 completed() {
     PATH=${RUNTIME%/*}:$PATH bash -c '

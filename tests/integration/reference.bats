@@ -66,6 +66,26 @@ for name, value in json.load(open(sys.argv[1])).items():
     done | sort -u | page_names profiles.md
 }
 
+# Print what a reader of a manual page sees.
+manual() {
+    "$TOP/contrib/docs/man-page" "$1" >page && man -P cat -l page 2>warnings | col -bx
+    [[ ! -s warnings ]] || { cat warnings; return 1; }
+}
+
+@test "manual pages: made from the reference, with each option of its tables and each line of its examples" {
+    local page text line from
+    for page in 'pysbx.1 pysbx-command' 'profiles.5 profiles' 'warm.json.5 warm-json' 'pysbx-runtime.8 commands' 'pysbx-runtime.8 annotations'; do
+        from=$PAGES/${page#* }.md
+        text=$(MANWIDTH=200 manual "${page% *}" | tr -s ' \n' '  ')
+        [[ $text == *' NAME '*' DESCRIPTION '*' SEE ALSO '* ]]
+        # Tables may quote "|" as "\|". The last line is the one that would be lost with the end of a table or a block.
+        while read -r line; do
+            [[ $text == *" $line"* ]] || { echo "${page% *} lacks $line"; return 1; }
+        done < <(sed -nE 's/^\| `([^`]*)`.*/\1/p; /^```/,/^```/{/^```/!s/ *(.*[^ ]) */\1/p}' "$from" | sed 's/\\|/|/g' | tr -s ' ')
+    done
+    expect 2 "$TOP/contrib/docs/man-page" other.1
+}
+
 @test "troubleshooting.md: the error texts of the table are the runtime's" {
     expect 0 python3 - "$TOP" <<'PYTHON'
 import pathlib, re, sys

@@ -112,7 +112,7 @@ later_package() {
     needs_root "installs packages"
     local path
     local -a pages=(/usr/share/man/man1/pysbx.1.gz /usr/share/man/man5/{profiles,warm.json}.5.gz /usr/share/man/man8/pysbx-runtime.8.gz)
-    for path in $(zcat "${pages[@]}" | sed -n 's/^\.It Pa \(\/usr[^ ]*\)$/\1/p'); do
+    for path in $(zcat "${pages[@]}" | grep -o '/usr/[a-z]*/pysbx-runtime[a-z/.-]*' | sort -u); do
         [[ -e $path ]] || { echo "a manual page names '$path'"; return 1; }
     done
     expect 1 grep -r /usr/local /usr/libexec/pysbx-runtime /usr/share/containers/oci/hooks.d

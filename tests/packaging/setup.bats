@@ -6,7 +6,7 @@
 load ../lib/podman.bash
 
 # Names of the group build. The last one of the group, yajl-devel, is provided by a package of another name.
-PACKAGES=(gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel libselinux-devel systemd-devel)
+PACKAGES=(gcc make go-md2man pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel libselinux-devel systemd-devel)
 
 # Make an empty package. Other arguments are lines of its description.
 make_package() {

@@ -15,13 +15,13 @@ USAGE
 
 # group | Debian and Ubuntu | Fedora
 readonly PACKAGES='
-build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libselinux-dev libsystemd-dev | gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel yajl-devel libselinux-devel systemd-devel
+build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libselinux-dev libsystemd-dev go-md2man | gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel yajl-devel libselinux-devel systemd-devel go-md2man
 cache       | ccache                                                                                               | ccache
 demo        | podman crun conmon catatonit netavark iptables slirp4netns uidmap iproute2 util-linux procps mmdebstrap python3 python3-venv | podman crun conmon catatonit netavark iptables-nft slirp4netns shadow-utils iproute util-linux procps-ng dnf python3
 fresh       | mmdebstrap git util-linux                                                               | git util-linux
 test        | podman buildah conmon catatonit netavark aardvark-dns iptables nftables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats procps busybox-static python3 attr strace gcc libc6-dev | podman buildah conmon catatonit netavark aardvark-dns iptables-nft nftables slirp4netns passt shadow-utils iproute util-linux dnf bats procps-ng busybox python3 attr strace gcc glibc-devel
 package     | python3 python3-venv                                                                              | python3
-lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy mandoc python3 python3-venv           | clang-tools-extra clang-analyzer cppcheck ShellCheck python3-mypy mandoc python3
+lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy python3 python3-venv                  | clang-tools-extra clang-analyzer cppcheck ShellCheck python3-mypy python3
 docs        | python3 python3-venv                                                                              | python3
 bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev                                  | podman crun runc strace patchelf dnf python3 gcc glibc-devel
 vm          | mmdebstrap e2fsprogs zstd util-linux                                                       | mmdebstrap e2fsprogs zstd util-linux

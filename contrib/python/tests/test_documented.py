@@ -68,7 +68,7 @@ BY_NAME = re.compile(r"\b(?:pip3? install|pip download|pipx \w+|uvx|uv (?:add|pi
 def test_no_command_takes_the_package_from_an_index() -> None:
     """None has it, and each could get a stranger's of that name. Pages and hints name the wheel."""
     top = Path(__file__).parents[3]
-    pages = [*(top / "contrib").rglob("*.md"), *(top / "contrib/man").iterdir(), *top.glob("*.md")]
+    pages = [*(top / "contrib").rglob("*.md"), *top.glob("*.md")]
     texts = {path: path.read_text(encoding="utf-8") for path in pages if path.name != "CHANGELOG.md"}
     named = [(path.name, found[0]) for path, text in texts.items() for found in BY_NAME.finditer(text)]
     assert [name for name, _ in named].count("install.md") >= 3
