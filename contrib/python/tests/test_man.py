@@ -44,5 +44,7 @@ def test_profiles_describes_every_key() -> None:
     """The page has each key of a profile, of its stages, each word of a stage, and each pattern."""
     shipped = {key for name in profiles.names() for key in profiles._complete(name)["limits"]}
     named = words("profiles.md") | words("python-api.md")
-    assert {*profiles.KEYS, *profiles.WORDS, *profiles.LISTS.values(), *profiles.PATTERNS, "stage"} <= words("profiles.md")
+    assert {*profiles.KEYS, *profiles.WORDS, *profiles.LISTS.values(), *profiles.PATTERNS, "stage"} <= words(
+        "profiles.md"
+    )
     assert shipped <= named
