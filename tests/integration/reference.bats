@@ -8,16 +8,16 @@ TOP=$TESTS/..
 PAGES=$TOP/contrib/docs/pages/reference
 PACKAGE=$TOP/contrib/python/src/pysbx
 
-# Fail if a page lacks one of the words of standard input as code. For example, `--bundle DIR` contains the word
-# --bundle. Fail without words, because then nothing was compared.
+# Fail if these pages together lack one of the words of standard input as code. For example, `--bundle DIR` contains the
+# word --bundle. Fail without words, because then nothing was compared.
 page_names() {
-    local page=$PAGES/$1 word bad=0 count=0 code
-    code=$(grep -o '`[^`]*`' "$page" | tr -s '`=[]()|, ":' '\n')
+    local word bad=0 count=0 code
+    code=$(grep -oh '`[^`]*`' "${@/#/$PAGES/}" | tr -s '`=[]()|, ":' '\n')
     while read -r word; do
         count=$((count + 1))
-        grep -qxF -- "$word" <<<"$code" || { echo "$1 lacks $word" && bad=1; }
+        grep -qxF -- "$word" <<<"$code" || { echo "$* lacks $word" && bad=1; }
     done
-    ((count)) || { echo "no words for $1" && return 1; }
+    ((count)) || { echo "no words for $*" && return 1; }
     return "$bad"
 }
 
@@ -45,9 +45,9 @@ for name, value in json.load(open(sys.argv[1])).items():
     keys "$TOP/config/runtime.json" | page_names runtime-json.md
 }
 
-@test "python-api.md: every public name and every option of a sandbox" {
+@test "python-api.md and sessions.md: every public name, and every option of a sandbox" {
     sed -n '/^__all__/,/^]/s/^ *"\(.*\)",$/\1/p' "$PACKAGE/__init__.py" | grep -vxE 'ErrorReport|ExecutionError|Violation' |
-        page_names python-api.md
+        page_names python-api.md sessions.md
     sed -n '/^class SandboxOptions/,$s/^    \([a-z_]*\): .*/\1/p' "$PACKAGE/options/keywords.py" | page_names python-api.md
 }
 

@@ -20,7 +20,7 @@ from tests.conftest import containers
 from tests.packages import make_wheel
 
 BUSY = "while True: pass"
-API = Path(__file__).parents[2] / "docs/pages/reference/python-api.md"
+API = Path(__file__).parents[2] / "docs/pages/reference/sessions.md"
 
 
 def test_programs_run_at_the_same_time() -> None:

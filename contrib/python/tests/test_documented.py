@@ -14,6 +14,7 @@ from pysbx.options.keywords import OPTIONS
 
 PAGES = Path(__file__).parents[2] / "docs/pages/reference"
 API = (PAGES / "python-api.md").read_text(encoding="utf-8")
+SESSIONS = (PAGES / "sessions.md").read_text(encoding="utf-8")
 COMMAND = (PAGES / "pysbx-command.md").read_text(encoding="utf-8")
 # Attributes for other parts of the package: the service, the prompt and the kernel.
 INTERNAL = {
@@ -47,7 +48,7 @@ def test_each_variable_that_is_read_is_documented() -> None:
 
 def test_each_method_of_a_session_is_documented() -> None:
     there = {name for name in dir(Sandbox) if not name.startswith("_")}
-    documented = set(re.findall(r"`(\w+)", first_cells(API, having="`interrupt()`")))
+    documented = set(re.findall(r"`(\w+)", first_cells(SESSIONS, having="`interrupt()`")))
     assert {"call", "save"} <= documented
     assert there - INTERNAL == documented & there
     assert documented - there == set(), "a method that does not exist"
