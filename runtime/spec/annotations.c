@@ -7,9 +7,9 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* Sorted by name, except that exceptions from a prefix come before it. SECURITY.md,
- * contrib/docs/pages/reference/annotations.md and pysbx-runtime(8) list them too. hooks/require-sandbox
- * refuses those that are honoured and not harmless. */
+/* Sorted by name, except that exceptions from a prefix come before it.
+ * contrib/docs/pages/reference/annotations.md lists them too. hooks/require-sandbox refuses those that are
+ * honoured and not harmless. */
 static const struct annotation table[] = {
     /* Podman itself sets these two for --stop-signal and --stop-timeout. They decide how systemd stops the
      * scope. */
