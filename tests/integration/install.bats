@@ -14,7 +14,7 @@ make_only() {
     [[ -e $TESTS/../build/pysbx-runtime ]] || skip "needs a build"
     expect 0 make_only install install-hook
     [[ -x tree/usr/local/bin/pysbx-runtime && -e tree/usr/local/share/pysbx-runtime/docker/daemon.json ]]
-    [[ -x tree/usr/local/libexec/pysbx-runtime/require-sandbox ]]
+    [[ -x tree/usr/local/libexec/pysbx-runtime/require-sandbox && -s tree/usr/local/share/man/man8/pysbx-runtime.8 ]]
     echo kept >tree/usr/local/bin/other
     expect 0 make_only uninstall
     [[ $(find tree ! -type d) == tree/usr/local/bin/other ]]
@@ -22,4 +22,15 @@ make_only() {
     [[ ! $(find tree -name '*pysbx*' -o -path '*/share/docker') ]]
     expect 0 make_only uninstall
     stderr_is_empty
+}
+
+@test "make install: without go-md2man there are no manual pages, and a line says why" {
+    needs_root "writes to the directory of the build"
+    [[ -e $TESTS/../build/pysbx-runtime ]] || skip "needs a build"
+    mkdir programs
+    ln -s /usr/bin/* programs
+    rm programs/go-md2man
+    PATH=$PWD/programs expect 0 make_only install
+    stderr_has "make: no manual pages, because go-md2man is missing; this command installs it: tests/setup/install.sh build"
+    [[ -x tree/usr/local/bin/pysbx-runtime && ! -e tree/usr/local/share/man ]]
 }
