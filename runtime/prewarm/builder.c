@@ -196,7 +196,10 @@ static int read_report(struct speaker *s, struct builder_report *out, pid_t *pid
     }
 }
 
-/* The forked process, which creates the two containers and deletes them. */
+/* The forked process, which creates the containers and deletes them. */
+
+/* The first letter of the line that an interpreter waits for. */
+enum order { ORDER_PROBE = 's', ORDER_COMPARE = 'c', ORDER_BUILD = 't' };
 
 /* Check that the reporting process may be saved. It can be in another pid namespace. Or it has ended, and
  * another process has its number. `init` is the directory of the container's first process, which is not
@@ -226,14 +229,14 @@ static int open_speaker(int init, pid_t pid, struct builder_report *said, int *d
 }
 
 /* Serve a container whose interpreter runs. Send the order (agent/bootstrap.py), wait for the report, and
- * give the process to the request. The imports wait for the order, because they can change the process. */
+ * give the process to the request, unless it is a second probe, which only compares. The imports wait for the
+ * order, because they can change the process. */
 static int builder_attend(struct speaker *s, const struct builder_request *r, const char *order,
                           struct builder_report *said, struct error *err)
 {
     struct creation *c = s->creation;
     const char *state = NULL;
     pid_t pid = 0;
-    bool probe = order[0] == 's';
     cleanup_fd int dir = -1, root = -1;
     cleanup_fd int init = proc_open_process(c->record.pid, err);
     int ret = init < 0 ? init : builder_state_read(&c->arena, init, c->record.pid, &state, err);
@@ -250,12 +253,14 @@ static int builder_attend(struct speaker *s, const struct builder_request *r, co
     ret = read_report(s, said, &pid, err);
     if (ret < 0)
         return ret;
-    if (!probe)
+    if (order[0] == ORDER_COMPARE)
+        return 0;
+    if (order[0] == ORDER_BUILD)
         await_rehearsal(s->report, said);
     ret = open_speaker(init, pid, said, &dir, &root, err);
     if (ret < 0)
         return ret;
-    if (probe)
+    if (order[0] == ORDER_PROBE)
         return r->probed(r->arg, root, said, err);
     ret = builder_state_compare(&c->arena, state, dir, pid, err);
     return ret < 0 ? ret : r->parked(r->arg, pid, root, said, err);
@@ -280,7 +285,7 @@ static int put_streams(int *report, unsigned timeout, struct error *err)
     return 0;
 }
 
-/* Plan one of the two containers. With `observed`, a filter reports its system calls to the runtime. */
+/* Plan one of the containers. With `observed`, a filter reports its system calls to the runtime. */
 static int plan_container(const struct builder_request *r, const struct create_options *options,
                           const struct plan_source *source, struct observed_program *observed,
                           struct creation *out, struct error *err)
@@ -291,7 +296,7 @@ static int plan_container(const struct builder_request *r, const struct create_o
     return ret;
 }
 
-/* Delete one of the two containers. */
+/* Delete one of the containers. */
 static int builder_remove_container(struct creation *c, int ret, struct error *err)
 {
     struct error later = {0};
@@ -302,25 +307,26 @@ static int builder_remove_container(struct creation *c, int ret, struct error *e
     return ret;
 }
 
-/* Run one of the two containers, from its creation to its deletion. *said and its data live in `a`, because
- * the arena of the container ends with it. needs NULL: the probe. */
-static int run_container(struct arena *a, const struct builder_request *r, const struct builder_needs *needs,
-                         struct builder_report *said, struct error *err)
+/* Run one of the containers, from its creation to its deletion. *said and its data live in `a`, because
+ * the arena of the container ends with it. A probe has all that the container has. */
+static int run_container(struct arena *a, const struct builder_request *r, enum order kind,
+                         const struct builder_needs *needs, struct builder_report *said, struct error *err)
 {
     const struct start *start = r->start;
+    bool builds = kind == ORDER_BUILD;
     struct plan_source source = {.bundle = start->bundle,
                                  .config = start->config,
                                  .config_size = start->config_size,
-                                 .spec = builder_spec(a, start, &r->program, needs)};
+                                 .spec = builder_spec(a, start, &r->program, builds ? needs : NULL)};
     struct create_options options = {.id = record_companion_id(a, start->id),
                                      .no_pivot = start->no_pivot,
                                      .detach = true,
                                      .die_with_runtime = true,
                                      .landlock_allow = WARM_AGENT_PATH};
-    struct observed_program observed = {.listener = -1,
-                                        .mode = needs == NULL ? OBSERVE_PROBE : OBSERVE_BUILDER};
-    bool observes = needs == NULL || needs->reads_mounts;
-    const char *order = needs == NULL ? "s\n" : arena_printf(a, "t%s\n", needs->digests);
+    struct observed_program observed = {.listener = -1, .mode = builds ? OBSERVE_BUILDER : OBSERVE_PROBE};
+    bool observes = kind == ORDER_PROBE || (builds && needs->reads_mounts);
+    const char *digests = builds ? needs->digests : kind == ORDER_COMPARE ? needs->values : "";
+    const char *order = arena_printf(a, "%c%s\n", kind, digests);
     cleanup_fd int report = -1;
     int ret = put_streams(&report, r->timeout, err);
     if (ret < 0)
@@ -355,11 +361,13 @@ static int build(const struct builder_request *r, struct error *err)
     struct builder_needs needs;
     /* A killed runtime may have left a container of this name. */
     delete_quietly(r->start->rt, record_companion_id(&a, r->start->id));
-    int ret = run_container(&a, r, NULL, &said, err);
+    int ret = run_container(&a, r, ORDER_PROBE, NULL, &said, err);
     if (ret < 0)
         return ret;
     builder_needs_read(&a, said.data, said.size, &needs);
-    return run_container(&a, r, &needs, &said, err);
+    if (needs.values[0] != '\0')
+        ret = run_container(&a, r, ORDER_COMPARE, &needs, &said, err);
+    return ret < 0 ? ret : run_container(&a, r, ORDER_BUILD, &needs, &said, err);
 }
 
 static _Noreturn void forked_main(const struct builder_request *r, pid_t parent, int channel)

@@ -26,14 +26,28 @@ static bool is_path(char kind)
     return strchr("acdDflopw", kind) != NULL;
 }
 
+/* Return the texts of all records of a kind, each after a space. */
+static const char *join(struct arena *a, const char *report, size_t size, char kind)
+{
+    char *out = arena_alloc(a, size + 1), *end = out;
+    for (const char *record = report; record < report + size && *record != 'r'; record += strlen(record) + 1)
+        if (record[0] == kind) {
+            *end++ = ' ';
+            end = stpcpy(end, record + 1);
+        }
+    *end = '\0';
+    return out;
+}
+
 void builder_needs_read(struct arena *a, const char *report, size_t size, struct builder_needs *out)
 {
-    size_t records = 0, digits = 0;
+    size_t records = 0;
     for (size_t i = 0; i < size; i++)
         records += report[i] == '\0';
     *out = (struct builder_needs){.paths.items = ARENA_ARRAY(a, records + 1, const char *),
                                   .names.items = ARENA_ARRAY(a, records + 1, const char *)};
-    char *digests = arena_alloc(a, size + 1);
+    out->digests = join(a, report, size, 'g');
+    out->values = join(a, report, size, 'k');
     for (const char *record = report; record < report + size && *record != 'r';
          record += strlen(record) + 1) {
         if (is_path(record[0]))
@@ -46,15 +60,7 @@ void builder_needs_read(struct arena *a, const char *report, size_t size, struct
             out->paths.items[out->paths.count++] = strchr(record, ':') + 1;
         else if (record[0] == 'M')
             out->reads_mounts = true;
-        else if (record[0] == 'g') {
-            size_t length = strlen(record + 1);
-            digests[digits++] = ' ';
-            memcpy(digests + digits, record + 1, length);
-            digits += length;
-        }
     }
-    digests[digits] = '\0';
-    out->digests = digests;
     sort(&out->paths);
     sort(&out->names);
 }

@@ -14,6 +14,7 @@ struct arena;
 struct builder_needs {
     struct str_list paths; /* files and directories, sorted */
     const char *digests;   /* of random generators, each after a space (agent/bootstrap.py) */
+    const char *values;    /* the same of values that a second probe compares, "" for none */
     struct str_list names; /* of variables, sorted */
     bool reads_mounts;     /* a library reads the list of mounts: OBSERVE_BUILDER */
     /* The imports read all variables. HOSTNAME is included only if it is among the names (manifest.h). */

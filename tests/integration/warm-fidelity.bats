@@ -195,6 +195,19 @@ then = "changes" in sys.modules, "colorsys" in sys.modules, state.now()'
     same -c 'import helper, state; helper.change(); print(state.now())'
 }
 
+@test "a preloaded module that keeps functions of the import: they are the interpreter's own" {
+    module keeper.py <<<'import atexit, importlib, logging.config
+from atexit import register
+find, kept = importlib._bootstrap._find_and_load, [__import__]
+class Finder: find = staticmethod(__import__)'
+    preload keeper
+    same -c 'import atexit, builtins, keeper, logging.config
+print(keeper.register is atexit.register, keeper.kept[0] is keeper.Finder.find is builtins.__import__ is logging.config.BaseConfigurator.importer)
+print(keeper.find.__code__.co_name, keeper.find.__closure__)'
+    output_is "True True
+_find_and_load None"
+}
+
 @test "a preloaded module that forbids another (None in sys.modules), or makes one: only programs that import it notice" {
     module forbidden.py <<<'text = "of the file"'
     module makes.py <<<'import sys, types

@@ -393,11 +393,14 @@ os.environ["BEGAN"] = time.ctime()'
 }
 
 @test "an import that reads a clock and keeps nothing of it: the snapshot is used" {
-    module clocks.py <<<'import datetime, enum, logging, re, time
+    module clocks.py <<<'from __future__ import annotations
+import atexit, datetime, enum, logging.config, os, random, re, sys, time
 class Day(enum.Enum): MONDAY, TUESDAY = range(2)
 def age(since=None): return time.time() - since
 names, pattern = set("abcdefgh"), re.compile("|".join(set("abcdefgh")))
 lines, addresses = list(set("abcdefgh")), [id(Day)]
+class Finder: find, stat, environment, start, draw = staticmethod(__import__), os.stat, os.environ, atexit.register, random.Random
+Finder.patched, logging.raiseExceptions, sys.setrecursionlimit = property(lambda self: os.path.exists), False, sys.setrecursionlimit
 if datetime.datetime.now().year > 1990 and time.localtime().tm_year > 1990: modern = datetime.datetime(2000, 1, 1)'
     preload clocks
     same -c 'import clocks; print(clocks.modern, sorted(clocks.lines))'

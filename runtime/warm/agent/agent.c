@@ -505,7 +505,6 @@ static PyMethodDef methods[] = {
     {"swap", swap, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
     {"trampolines", trampolines, METH_O, NULL},
-    {"values_text", values_text, METH_VARARGS, NULL},
     {"words_of", words_of, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

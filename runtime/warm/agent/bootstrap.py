@@ -3,7 +3,8 @@
 A NAME is a module to import or, with a slash, a directory: the modules are looked for there first. The program adds it
 to sys.path itself, before it imports them.
 
-Imports happen twice, in two containers. The runtime says on the descriptor REPORT which one this is (read_order).
+Imports happen twice, in two containers, and once more if they read a clock. The runtime says on the descriptor REPORT
+which one this is (read_order).
 The probe has the environment and the mounts of the user's container. It watches the files and variables that the
 imports look at, and reports them, as records of runtime/warm/manifest/manifest.h. Then it ends. Its code is probe*.py,
 which runs in a copy of the names here.
@@ -49,7 +50,6 @@ CHANGED = b"changed:"  # of a record of the probe: a place in a module that othe
 
 # Times that imports have read, and that every restored process sets forward: Clock in resume.py.
 CLOCKS: "list[Any]" = []
-COMPARED = b"compared:"  # of a record of the probe: the modules or libraries that have read a clock.
 CLOCK = b"clock:"  # of a record of the probe: the function of time, the module, the variable or "variable.attribute"
 
 
@@ -170,44 +170,27 @@ def own_modules() -> "set[str]":
     return out
 
 
-def check_values(values: "Any", digests: set[bytes], clocks: "list[tuple[str, str, str]]") -> None:
-    """Raise Failed if the imports have left anything else than in the probe, whose clocks tell another time.
-
-    `clocks`: variables that are set forward. This comes before anything that asks an object for its __dict__, which
-    CPython may then make.
-    """
-    reader = next(digest for digest in digests if digest.startswith(COMPARED))[len(COMPARED) :].decode()
-    for _, module, path in clocks:
-        owner, _, name = path.rpartition(".")
-        place = sys.modules.get(module)
-        values.times.add(id(getattr(getattr(place, owner, None) if owner else place, name, None)))
-    for module, variable, digest in values.digests():
-        if digest not in digests:
-            raise Failed(
-                f"the imports read a clock (in {reader}), and the variable '{variable}' of the module '{module}'"
-                " is different each time"
-            )
-
-
 def read_order(report: int) -> "tuple[bool, set[bytes]]":
     """Wait for the runtime's order. The runtime sends it when it has recorded the process (builder_state.h).
 
-    The order is a line: "s" for a probe, or "t" for a builder and the digests of the probe's report (random_states).
-    Returns whether this is the probe, and the digests.
+    The order is a line: "s" for a probe, "c" for a second probe, or "t" for a builder. Digests follow: those of values in
+    the first probe, or of generators (random_states). Returns whether this is a probe, and the digests.
     """
     line = b""
     while not line.endswith(b"\n"):
         line += receive(report)
     kind, *digests = line.split()
-    return kind == b"s", set(digests)
+    return kind != b"t", set(digests)
 
 
-def probe(agent: "Any", modules: list[str], report: int, resume: "dict[str, Any]", atexit: "Any") -> None:
+def probe(
+    agent: "Any", modules: list[str], report: int, digests: set[bytes], resume: "dict[str, Any]", atexit: "Any"
+) -> None:
     """Import the modules, watch and report. The runtime ends this process."""
     names = {**resume, **globals()}
-    for text in [agent.values_text(), *agent.probe_text().split(b"\f\n")]:  # one by one: they may have little memory
+    for text in agent.probe_text().split(b"\f\n"):  # one by one: they may have little memory
         exec(compile(text, "<probe>", "exec"), names)
-    names["explore"](agent, modules, report, atexit)
+    names["explore"](agent, modules, report, atexit, digests)
     receive(report)
     posix._exit(FAILED)
 
@@ -227,21 +210,12 @@ def import_for_good(
     wanted = {digest[len(CHANGED) :].decode() for digest in digests if digest.startswith(CHANGED)}
     record = resume["Record"](loaded, atexit, wanted)
     add_directories(modules)
-    values = None
-    if any(digest.startswith(COMPARED) for digest in digests):
-        names = dict(resume)
-        exec(compile(resume["values_text"](), "<values>", "exec"), names)
-        values = names["Values"](own_modules())
     record.start()
     import_modules(modules, record, report)
     record.stop()
     if keeps:
         KEPT.extend(keep_files(before))
-    clocks = clock_variables(digests, resume)
-    if values is not None:
-        check_values(values, digests, clocks)
-        del values
-    CLOCKS.extend(note_clocks(clocks, resume))
+    CLOCKS.extend(note_clocks(clock_variables(digests, resume), resume))
     gc.collect()
     generators = resume["unseeded_generators"](gc, digests)
     states = resume["random_states"](gc)
@@ -519,7 +493,6 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         resume["atexit"] = atexit
         for name in "fill_words", "keep", "note_streams", "open_for", "swap", "thaw", "trampolines", "words_of":
             resume[name] = getattr(agent, name)
-        resume["values_text"] = agent.values_text
         begin_main()
         undo_start()
         del sys.argv[1:]  # modules may look at them
@@ -527,7 +500,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             del orig_argv[1:]
         probing, digests = read_order(report)
         if probing:
-            probe(agent, modules, report, resume, atexit)
+            probe(agent, modules, report, digests, resume, atexit)
         agent.note_memory(is_alone())
         found += import_for_good(modules, report, digests, resume, atexit)
         hand_over(agent.fork, modules)

@@ -12,9 +12,6 @@
 #include "warm/agent/loaded.h"
 #include "warm/agent/system.h"
 
-/* 2328 days, 9 hours, 21 minutes and a second: no field of the date is the same. The last second lies 59
- * seconds behind, so a builder that comes within that time has another second, too. */
-#define SHIFT_SECONDS     201172861
 #define SHIFT_NANOSECONDS 123456789
 #define SECOND            1000000000
 
@@ -23,7 +20,8 @@
 enum { UNSHIFTED, SHIFTED, SHIFTED_WITHOUT_NOTE };
 
 static struct {
-    int shifted; /* the value of shift_clocks() */
+    int shifted;     /* the value of shift_clocks() */
+    long long shift; /* in seconds, 0 in a second probe */
     unsigned count;
     uintptr_t readers[READERS_MAX]; /* addresses in the functions that asked */
 } clocks;
@@ -45,8 +43,10 @@ static long read_clock(int clock, struct __kernel_timespec *now, void *reader)
         return ret;
     if (clocks.shifted == SHIFTED)
         note((uintptr_t)reader);
+    if (clocks.shift == 0)
+        return 0;
     now->tv_nsec += SHIFT_NANOSECONDS;
-    now->tv_sec -= SHIFT_SECONDS - now->tv_nsec / SECOND;
+    now->tv_sec -= clocks.shift - now->tv_nsec / SECOND;
     now->tv_nsec %= SECOND;
     return 0;
 }
@@ -97,7 +97,7 @@ PyObject *shift_clocks(PyObject *self, PyObject *args)
 {
     (void)self;
     int before = clocks.shifted;
-    return PyArg_ParseTuple(args, "i", &clocks.shifted) ? Py_BuildValue("i", before) : NULL;
+    return PyArg_ParseTuple(args, "i|L", &clocks.shifted, &clocks.shift) ? Py_BuildValue("i", before) : NULL;
 }
 
 PyObject *clock_readers(PyObject *self, PyObject *args)

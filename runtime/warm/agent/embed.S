@@ -1,10 +1,10 @@
 /* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent. These
- * are a list of texts that ends with an empty one, and others that only some builders and probes need. The Makefile
+ * are a list of texts that ends with an empty one, and another one that only probes need. The Makefile
  * selects the agent or its Python, and defines where the files are. */
 #ifdef RESUME
     .section .rodata
-    .hidden resume_source, values_source, probe_source
-    .globl resume_source, values_source, probe_source
+    .hidden resume_source, probe_source
+    .globl resume_source, probe_source
 resume_source:
     .incbin PACKAGES
     .byte 0
@@ -14,9 +14,6 @@ resume_source:
     .byte 0
     .incbin RESUME
     .byte 0, 0
-values_source:
-    .incbin VALUES
-    .byte 0
 probe_source:
     .incbin PROBE
     .byte 0

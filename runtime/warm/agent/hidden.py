@@ -9,6 +9,8 @@ effects.
 embed.S puts this text between changes.py and resume.py, and all share one namespace.
 """
 
+import gc
+
 import _imp
 import _warnings
 
@@ -120,7 +122,7 @@ class Record:
         self.loaded = loaded
         self.atexit = atexit
         self.real = atexit.register, atexit.unregister
-        self.real_import: "Any" = None
+        self.real_import: "Any" = sys.modules["builtins"].__import__
         self.records = False
         self.active = [""]  # the modules whose import has begun and not ended
         self.needs: "dict[str, set[str]]" = {"": set()}
@@ -136,7 +138,7 @@ class Record:
         sys.modules.setdefault("atexit", self.atexit)
         self.known.add("atexit")
         builtins: "Any" = sys.modules["builtins"]
-        record, self.real_import = self, builtins.__import__
+        record = self
         register, unregister = self.real
 
         def _find_and_load(name, import_, **named):  # type: ignore[no-untyped-def]
@@ -173,7 +175,8 @@ class Record:
 
         for function in _find_and_load, noting_import:
             function.__code__ = function.__code__.replace(co_filename=FROZEN)
-        self.find, self.import_ = _find_and_load, noting_import
+        self.noting = {_find_and_load: FIND, noting_import: self.real_import}
+        self.noting.update({noted_register: register, noted_unregister: unregister})
         BOOTSTRAP._find_and_load = _find_and_load
         builtins.__import__ = noting_import
         self.atexit.register, self.atexit.unregister = noted_register, noted_unregister
@@ -233,15 +236,21 @@ class Record:
             sys.modules.pop(name, None)
         sys.modules.update({name: MODULES[place] for place, name in enumerate(NAMES)})
         self.contents = Contents(set())
-        builtins: "Any" = sys.modules["builtins"]
-        if builtins.__import__ is self.import_:
-            builtins.__import__ = self.real_import
-        if BOOTSTRAP._find_and_load is self.find:
-            BOOTSTRAP._find_and_load = FIND
-        self.atexit.register, self.atexit.unregister = self.real
+        self.put_back()
         used = any("atexit" in needed for needed in self.needs.values())
         if not used and "atexit" not in self.loaded:
             del sys.modules["atexit"]
+
+    def put_back(self) -> None:
+        """Replace the noting functions by the real ones, also where modules have kept them."""
+        noting, self.noting = self.noting, {}
+        for holder in gc.get_referrers(*noting):
+            if type(holder) in (staticmethod, classmethod):
+                holder.__init__(noting.get(holder.__func__, holder.__func__))
+            elif type(holder) in (dict, list) and holder is not noting:
+                for name, value in list(holder.items() if type(holder) is dict else enumerate(holder)):
+                    if type(value) is FUNCTION and value in noting:
+                        holder[name] = noting[value]
 
     def need(self, name: str) -> None:
         self.needs[self.active[-1]].add(name)

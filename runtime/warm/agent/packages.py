@@ -502,7 +502,6 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # Source: CPython, Lib/logging/__init__.py, _startTime.
     ("logging", CLOCK, "_startTime"),
     ("logging", TIMES, 1),
-    ("jedi.debug", TIMES, 1),
     # dateutil keeps the year, from which it guesses the century of two digits. pandas imports it.
     # Source: https://github.com/dateutil/dateutil, src/dateutil/parser/_parser.py, parserinfo.__init__().
     ("dateutil.parser._parser", TIMES, 1),
@@ -651,7 +650,6 @@ def at(kind: str) -> "dict[str, Any]":
 # Parts of the paths of libraries that read the clock for themselves: for their generators, locks and allocators.
 LIBRARY_TIMES = (
     "libcrypto",
-    "fips.so",
     "/cryptography/hazmat/bindings/_rust",
     "libarrow",
     "libjax_common",

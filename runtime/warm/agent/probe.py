@@ -184,7 +184,8 @@ def customize_again() -> None:
     sys.path[:] = directories
 
 
-def explore(agent, modules: list[str], report: int, atexit: "Any") -> None:  # type: ignore[no-untyped-def]
+def explore(agent: "Any", modules: list[str], report: int, atexit: "Any", first: set[bytes]) -> None:
+    """`first`: the digests of the first probe, if this is the second, which only compares its own (values.py)."""
     try:
         for _, generator, _ in random_states(gc):  # of the start; .pth files seed them again
             generator.seed()
@@ -192,7 +193,7 @@ def explore(agent, modules: list[str], report: int, atexit: "Any") -> None:  # t
         watch = Watch(agent.memory_file(), agent.memory_file())
         interpreter = look_at_interpreter()
         values = Values(own_modules())
-        watch_clocks(agent)
+        watch_clocks(agent, is_first=not first)
         UNHEARD(1)  # without getrandom(2) the interpreter opens a device now, and keeps it open
         posix.access(f"{QUIET}B", 0)
         customize_again()
@@ -207,7 +208,10 @@ def explore(agent, modules: list[str], report: int, atexit: "Any") -> None:  # t
         EFFECTS.clear()  # they refer to what the checks look for among all objects
         del record
         watch.listens = False
-        compared = value_records(agent, values)
+        compared = value_records(agent, values, first)
+        if first:
+            send(report, put("r"))
+            return
         trace = ask_trace(report)
         check_interpreter(interpreter)
         end_threads()

@@ -1,7 +1,8 @@
 """Times that an import reads from a clock and keeps: where they are, so that each container sets them forward.
 
-While the imports run, the clocks of a probe are years away from those of a builder (clocks.c). If the imports have read
-one, the two compare all that the imports have left (values.py).
+While the imports run, the clocks of a probe tell a time of years ago (clocks.c). If the imports have read one, a second
+probe is made, whose clocks are right, and the two compare all that the imports have left (values.py). Nothing else is
+different in the second: a builder would have no doubles, and other modules.
 """
 
 TYPE_CHECKING = False  # an import of typing would remain in sys.modules
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     import time
     from typing import Any
 
-    from bootstrap import COMPARED, Failed, put
+    from bootstrap import Failed, put
     from packages import LIBRARY_TIMES, TIMES, at
     from values import Values
 
@@ -41,7 +42,10 @@ def made_of(number: "Any", clock: str) -> "Any":
     return found
 
 
-SHIFT = 201172861  # seconds, the same as in clocks.c
+COMPARED = b"compared:"  # of a record of the first probe: the modules or libraries that have read a clock.
+# 2328 days, 9 hours, 21 minutes and a second: no field of the date is the same. The last second lies 59 seconds behind,
+# so a second probe that comes within that time has another second, too.
+SHIFT = 201172861
 DATED = 0, 5, 11  # the clocks that clocks.c shifts: CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_TAI
 
 
@@ -62,6 +66,7 @@ class Clock:
     reads: "dict[str, int]" = {}  # modules with the number of their reads.
     readers: set[str] = set()  # modules that have read more often than packages.py says.
     shift: "Any" = None  # the agent's function.
+    seconds = SHIFT
 
     def __init__(self, name: str, read: "Any") -> None:
         self.name = name
@@ -83,7 +88,8 @@ class Clock:
         if shifted and not is_known:
             self.readers.add(module)
             if not self.name.startswith("time") and given[:1] not in [(clock,) for clock in DATED]:
-                now = now + SHIFT if type(now) is float else now + SHIFT * 10**9 if type(now) is int else now
+                unit = {float: 1, int: 10**9}.get(type(now), 0)
+                now = now + self.seconds * unit if unit else now
         return made_of(now, "" if given else self.name)
 
     def __getattr__(self, name: str) -> object:
@@ -146,32 +152,40 @@ def conversion(method: "Any") -> "Any":
     return convert
 
 
-def watch_clocks(agent: "Any") -> None:
+def watch_clocks(agent: "Any", is_first: bool) -> None:
     """From now on, tell another time. An interpreter that does not ask the agent may have read a clock unseen."""
     Clock.shift = agent.shift_clocks
+    Clock.seconds = SHIFT if is_first else 0
     then = Clock.now()
-    agent.shift_clocks(2)
-    if abs(then - Clock.now()) < SHIFT // 2:
+    agent.shift_clocks(2, Clock.seconds)
+    if is_first and abs(then - Clock.now()) < SHIFT // 2:
         Clock.readers.add("a library")
     agent.shift_clocks(1)
 
 
-def value_records(agent: "Any", values: "Values") -> set[bytes]:
+def value_records(agent: "Any", values: "Values", first: set[bytes]) -> set[bytes]:
     """Return records of everything that the imports have left, if that may depend on a clock that they have read.
 
-    Reads by the libraries and modules that packages.py knows do not count.
+    Reads by the libraries and modules that packages.py knows do not count. In the second probe, raise Failed if something
+    is not among the records of the first.
     """
     agent.shift_clocks(0)
     libraries = {name for name in agent.clock_readers() if not any(own in name for own in LIBRARY_TIMES)}
-    # The kernel of Jupyter is not compared: its modules leave values that differ by chance.
-    if (not Clock.readers and not libraries) or "ipykernel" in sys.modules:
+    if not Clock.readers and not libraries and not first:
         return set()
     values.numbers = {number for number, _ in Clock.plain if not is_small(number)}
     readers = Clock.readers or {name.rpartition("/")[2] or sys.executable for name in libraries}
     records = {COMPARED + ",".join(sorted(readers)).replace(" ", "").encode()}
-    digests = {digest for _, _, digest in values.digests()}
+    for module, variable, digest in values.digests():
+        if first and digest not in first:
+            [reader] = [record[len(COMPARED) :].decode() for record in first if record.startswith(COMPARED)]
+            raise Failed(
+                f"the imports read a clock (in {reader}), and the variable '{variable}' of the module '{module}'"
+                " is different each time"
+            )
+        records.add(digest)
     values.numbers = set()  # clock_records() looks for objects that have them
-    return {put("g", record) for record in records | digests}
+    return {put("k", record) for record in records}
 
 
 def is_small(number: int) -> bool:

@@ -10,7 +10,7 @@
 #include "warm/agent/system.h"
 
 /* probe*.py and values.py, see embed.S. */
-extern const char probe_source[], values_source[];
+extern const char probe_source[];
 
 PyObject *memory_file(PyObject *self, PyObject *args)
 {
@@ -71,13 +71,6 @@ PyObject *probe_text(PyObject *self, PyObject *args)
     (void)self;
     (void)args;
     return PyBytes_FromStringAndSize(probe_source, text_length(probe_source));
-}
-
-PyObject *values_text(PyObject *self, PyObject *args)
-{
-    (void)self;
-    (void)args;
-    return PyBytes_FromStringAndSize(values_source, text_length(values_source));
 }
 
 PyObject *thaw(PyObject *self, PyObject *object)

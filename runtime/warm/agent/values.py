@@ -1,4 +1,4 @@
-"""Compare what the imports have left in probe and builder, whose clocks differ (probe_clocks.py).
+"""Compare what the imports have left in two probes, whose clocks differ (probe_clocks.py).
 
 A value that differs depends on a clock, or on chance. Values.digests() has a number for each variable of a module, for
 all that the variable refers to. The numbers must not depend on addresses, the order of sets or the seed of hash(), on
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     import atexit  # bootstrap.py has the module
 
-    from packages import DRAWS, KEPT_BYTES, RANDBITS, RENEW, TIMES, WORDS, at
+    from hidden import Record
+    from packages import DRAWS, KEPT_BYTES, RANDBITS, READS, RENEW, TIMES, WORDS, at
 
 # Numbers for values that may differ.
 NOTHING, NOT_A_NUMBER, ADDRESS, HASH, TIME = range(11, 16)
@@ -25,11 +26,6 @@ LONG = 60  # characters of a string that may be made of a set
 BREAKS = dict.fromkeys(map(ord, "()|,'\"{}[]:;=<>\n"), " ")
 OWN_NAMES = "__builtins__", "__spec__", "__loader__", "__cached__"
 SEARCH = "modules", "path", "path_importer_cache"  # of sys: the imports themselves
-RECORDED = {  # by hidden.py
-    "builtins": "__import__",
-    "_frozen_importlib": "_find_and_load",
-    "importlib._bootstrap": "_find_and_load",
-}
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 FUNCTION_TYPE = type(lambda: 0)
@@ -47,7 +43,6 @@ BY_NAME: "tuple[Any, ...]" = (
 )
 LEAVES = frozenset((str, int, float, bool, bytes, type(None)))
 BOUND = type(len), type(object().__str__)
-METHODS = (*BOUND, type((lambda _: 0).__get__(0)))
 UNSEEN_NAMES = {  # whose instances differ, and which other rules know
     "builtins": ("frame", "traceback"),
     "_weakref": ("ReferenceType", "ProxyType", "CallableProxyType"),
@@ -68,12 +63,8 @@ SHOWN: "dict[str, Any]" = {
     "buffer": lambda buffer: buffer.getvalue(),
     "hash": lambda found: found.hexdigest(),
 }
-# Types that a probe replaces, and whose draws it notes (probe_draws.py).
-GENERATORS = "_random.Random", "numpy.random.mtrand.RandomState"
-GENERATOR_NAMES = "Random", "RandomState", "SystemRandom"
 HASHES = "_hashlib", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_md5", "_blake2"
 STAMPS = "Stamp", "Moment"  # numbers of a probe
-DOUBLES = "Heard", "Draw"  # functions of a probe
 DATES = "datetime", "date", "time", "timedelta", "timezone"
 
 
@@ -121,8 +112,7 @@ class Values:
 
     def __init__(self, ours: "set[str]") -> None:
         """`ours`: modules of the start that count as imported."""
-        self.times: "set[int]" = set()  # addresses of times that are set forward
-        self.numbers: "set[int]" = set()  # the same as numbers
+        self.numbers: "set[int]" = set()  # times that are set forward
         self.kinds: "dict[type, tuple[str, int]]" = {}
         self.labels: "dict[int, int]" = {}
         self.texts: "dict[str, int]" = {}
@@ -131,7 +121,8 @@ class Values:
         self.spaces: "set[int]" = set()
         self.ways: "list[tuple[type, str]]" = []
         self.before = {name: dict(variables_of(sys.modules[name])) for name in sys.modules if name not in ours}
-        self.known: "dict[int, int]" = {}  # objects of the start, which differ in a probe, by their names
+        self.ours = globals(), Record.start.__globals__  # the names of the agent's texts
+        self.known: "dict[int, int]" = {}  # objects of the start by their names
         for variables in [vars(atexit), *(self.before[name] for name in sorted(self.before))]:
             for variable, value in variables.items():
                 if self.number(value) is None:
@@ -147,8 +138,8 @@ class Values:
     def digests(self) -> "list[tuple[str, str, bytes]]":
         """Return module, variable and digest of each variable that the imports have made or changed."""
         own = {name for kind in (RENEW, KEPT_BYTES, RANDBITS) for name in at(kind)}
-        own |= {"random", "_random"}
-        own |= {name for name, most in at(TIMES).items() if most is None} | set(at(WORDS))
+        own |= {name for name, most in at(TIMES).items() if most is None}
+        own |= {"random", "_random", *at(WORDS), *at(READS)}
         draws = tuple(f"{name}." for name in at(DRAWS))
         self.addresses = set(map(id, gc.get_objects()))
         self.spaces = {id(variables_of(module)) for module in sys.modules.values()}
@@ -167,7 +158,7 @@ class Values:
             found += [("contextvars", key.name, None, value) for key, value in context.items()]
         out = []
         for module, name, key, value in found:
-            if name not in OWN_NAMES and RECORDED.get(module) != name:
+            if name not in OWN_NAMES:
                 place = number_of_text(module), number_of_text(name), self.place(key)
                 out.append((module, name, b"%x" % (hash((*place, self.digest(value))) & (1 << 48) - 1)))
         return out
@@ -181,10 +172,6 @@ class Values:
         """Note the types that are loaded, and how their instances are compared."""
         ways: "list[tuple[Any, str]]" = [(type, "type"), (FUNCTION_TYPE, "function"), (CODE_TYPE, "code")]
         ways += [(kind, "name") for kind in BY_NAME] + [(kind, "bound") for kind in BOUND]
-        ways += [
-            (staticmethod, "method"),
-            (classmethod, "method"),
-        ]  # they copy names, also those of functions of hidden.py
         ways += [(kind, "parts") for kind in (list, tuple, set, frozenset)] + [(type(sys._getframe()), "unseen")]
         for module, names in UNSEEN_NAMES.items():
             ways += [(getattr(sys.modules.get(module), name, None), "unseen") for name in names]
@@ -199,6 +186,12 @@ class Values:
         self.ways = [(kind, way) for kind, way in ways if isinstance(kind, type)]
         # A buffer is also a stream, which is the more general type.
         self.ways.sort(key=lambda pair: pair[1] != "buffer")
+
+    def is_ours(self, thing: "Any") -> bool:
+        """Tell whether this is a function or a type of the agent."""
+        if type(thing) is FUNCTION_TYPE:
+            return any(thing.__globals__ is names for names in self.ours)
+        return isinstance(thing, type) and MODULE_OF_TYPE(thing) in [names["__name__"] for names in self.ours]
 
     def number(self, thing: "Any") -> "int | None":
         """Return a number for a value that refers to nothing, or None."""
@@ -216,7 +209,7 @@ class Values:
         return TIME if kind.__name__ in STAMPS else None
 
     def number_of_number(self, thing: "int | float") -> int:
-        if id(thing) in self.times or thing in self.numbers:
+        if thing in self.numbers:
             return TIME
         if type(thing) is int and (LOWEST < thing < HIGHEST or thing in self.addresses):
             return ADDRESS
@@ -228,6 +221,8 @@ class Values:
         if found is None:
             bases = type.mro(kind) if kind is not type else [type]
             way = next((way for base, way in self.ways if base in bases), "")
+            if self.is_ours(kind):
+                way = "unseen"
             found = self.kinds[kind] = way, number_of_text(full_name(kind))
         return found
 
@@ -237,10 +232,6 @@ class Values:
         if found is not None:
             return found
         kind = type(thing)
-        if kind.__name__ in DOUBLES:
-            return self.label(thing.function)
-        if is_of_generator(thing):
-            return NOTHING
         way, number = self.way(kind)
         if way == "type":
             part = number_of_text(full_name(thing))
@@ -248,7 +239,7 @@ class Values:
             part = number_of_text(str(getattr(thing, "__qualname__" if way == "function" else "__name__", way)))
         elif way == "dict":
             part = sum(hash(pair) for pair in self.pairs(thing))
-        elif way in ("unseen", "local", "method"):
+        elif way in ("unseen", "local"):
             part = 0
         else:
             parts = referents(thing)
@@ -322,8 +313,6 @@ class Values:
             return [part for part in gc.get_referents(thing) if part is not thing.__globals__]
         if way == "code":  # the constants of a text that an import has compiled; others are those of a file
             return [part for part in thing.co_consts if type(part) is not int or abs(part) < 1 << 40]
-        if way == "method":
-            return [thing.__func__]
         return [vars(thing)] if way == "local" else referents(thing)
 
     def digest(self, root: object) -> int:
@@ -335,11 +324,8 @@ class Values:
         while rest:
             thing: "Any" = rest.pop()
             kind = type(thing)
-            if kind.__name__ in DOUBLES:
-                rest += [] if id(thing) in self.known else [thing.function]
-                continue
             way = self.way(kind)[0]
-            if id(thing) in self.seen or id(thing) in self.known or way in ("name", "unseen") or is_of_generator(thing):
+            if id(thing) in self.seen or id(thing) in self.known or way in ("name", "unseen") or self.is_ours(thing):
                 continue
             self.seen.add(id(thing))
             if id(thing) in self.spaces or (way == "code" and thing.co_filename[:1] != "<"):
@@ -356,18 +342,6 @@ class Values:
             total += hash((self.label(thing), own)) + sum(map(self.label, objects))
             rest += objects
         return total
-
-
-def is_of_generator(thing: "Any") -> bool:
-    """Tell whether this is a type of generators, or a method of a generator."""
-    kind = thing
-    if type(thing) in METHODS:
-        kind = type(thing.__self__)
-    return (
-        isinstance(kind, type)
-        and NAME_OF_TYPE(kind) in GENERATOR_NAMES
-        and any(full_name(base) in GENERATORS for base in type.mro(kind))
-    )
 
 
 def full_name(kind: type) -> str:

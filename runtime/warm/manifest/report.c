@@ -77,9 +77,10 @@ static int take_record(struct reader *r, const char *record, struct error *err)
     case 'V':
         r->out->values.items[r->out->values.count++] = text;
         return 0;
-    case 'M': /* for the builder only, as the two that follow: the snapshot file names the mapped files */
+    case 'M': /* for the builder only, as the three that follow: the snapshot file names the mapped files */
     case 'o':
     case 'g':
+    case 'k':
         return 0;
     case 't':
         r->out->asks_terminal = true;
