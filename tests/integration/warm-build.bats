@@ -651,3 +651,10 @@ EOF
     stderr_has maxAgee
     stderr_has warm.json
 }
+
+@test "imports are observed with a little more memory than they need" {
+    preload "asyncio concurrent.futures decimal doctest email.mime.text http.server logging.config multiprocessing.pool sqlite3 unittest.mock"
+    configure 'process["rlimits"] = [{"type": "RLIMIT_DATA", "soft": 24 << 20, "hard": 24 << 20}]'
+    expect 0 warm -c 'print("ran")'
+    output_is ran
+}

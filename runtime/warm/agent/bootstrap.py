@@ -173,8 +173,8 @@ def own_modules() -> "set[str]":
 def read_order(report: int) -> "tuple[bool, set[bytes]]":
     """Wait for the runtime's order. The runtime sends it when it has recorded the process (builder_state.h).
 
-    The order is a line: "s" for a probe, "c" for a second probe, or "t" for a builder. Digests follow: those of values in
-    the first probe, or of generators (random_states). Returns whether this is a probe, and the digests.
+    The order is a line: "s" for a probe, "c" for a second probe, or "t" for a builder. Digests follow: those of values
+    in the first probe, or of generators (random_states). Returns whether this is a probe, and the digests.
     """
     line = b""
     while not line.endswith(b"\n"):

@@ -60,26 +60,31 @@ def is_of(module: object, name: str) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == name.partition(".")[0]
 
 
-def copy_of(kind: str, holder: "Any") -> "Any":
+def content_of(kind: str, holder: "Any") -> "tuple[Any, ...]":
+    """Return the values in a place, and its names if it has some. Tuples need the least memory."""
+    if kind == OWN_SETTING:
+        return (holder[0](),), ()
+    if kind in (LIST, SET):
+        return tuple(holder), ()
     if kind == CLASS:
-        return dict(NAMES_OF_CLASS(holder))
-    if kind == LIST:
-        return list.copy(holder)
-    if kind == SET:
-        return set.copy(holder)
-    if kind == OWN_SETTING:
-        return holder[0]()
-    # dict.copy() calls methods of a type of Python, and the probe's posix.environ notes that.
-    return dict(list(dict.items(holder)))
+        names = NAMES_OF_CLASS(holder)
+        return tuple(names.values()), tuple(names)
+    # The probe's posix.environ notes calls of its own methods.
+    return tuple(dict.values(holder)), tuple(dict.keys(holder))
 
 
-def identities(kind: str, content: "Any") -> "Any":
+def are_same(kind: str, old: "tuple[Any, ...]", new: "tuple[Any, ...]") -> bool:
     if kind == OWN_SETTING:
-        return repr(content)
-    # The probe's posix.environ notes other calls.
-    return list(
-        map(id, dict.values(content) if isinstance(content, dict) else content.values() if kind == CLASS else content)
-    )
+        return repr(old) == repr(new)
+    return len(old) == len(new) and all(map(is_identical, old, new))
+
+
+def pair(*both: "Any") -> "Any":
+    return both
+
+
+def is_identical(one: object, other: object) -> bool:
+    return one is other
 
 
 def count_same(one: "list[Any]", other: "list[Any]") -> int:
@@ -143,30 +148,32 @@ def function_of(module: "Any", function: "Any") -> "Any":
 class Place:
     """Something that has content which imports may change, and its content at the last look."""
 
+    __slots__ = "holder", "kind", "label", "module", "names", "renewed", "values"
+
     def __init__(self, module: str, kind: str, holder: "Any", renewed: bool, label: str) -> None:
         """`renewed`: the agent gives the module's private variables new values in each process (packages.py)."""
         self.module, self.kind, self.holder, self.renewed, self.label = module, kind, holder, renewed, label
         self.look()
 
     def look(self) -> None:
-        self.content = copy_of(self.kind, self.holder)
-        self.ids = identities(self.kind, self.content)
+        self.values, self.names = content_of(self.kind, self.holder)
 
     def changes(self) -> "list[tuple[str, Any, Any, Any, Any]]":
         """Return arguments of change() for what has changed since the last look, and look."""
         kind, holder = self.kind, self.holder
-        now = holder[0]() if kind == OWN_SETTING else NAMES_OF_CLASS(holder) if kind == CLASS else holder
-        if identities(kind, now) == self.ids:
-            return []
-        old = self.content
+        before, names = self.values, self.names
         self.look()
-        new = self.content
-        if kind in (LIST, OWN_SETTING):
-            return [(kind, holder, None, new, old)]
+        if are_same(kind, before, self.values):
+            return []
+        if kind == OWN_SETTING:
+            return [(kind, holder, None, self.values[0], before[0])]
+        if kind == LIST:
+            return [(kind, holder, None, list(self.values), list(before))]
         if kind == SET:
             # Other entries are those of registries.
-            new, old = ({entry for entry in content if is_plain(entry)} for content in (new, old))
-            return [(kind, holder, None, new, old)] if new != old else []
+            entries, others = ({entry for entry in content if is_plain(entry)} for content in (self.values, before))
+            return [(kind, holder, None, entries, others)] if entries != others else []
+        new, old = dict(map(pair, self.names, self.values)), dict(map(pair, names, before))
         return [
             (kind, holder, name, new.get(name, MISSING), old.get(name, MISSING))
             for name in {**old, **new}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import sys
     from typing import Any
 
-    from changes import Contents, change, is_same
+    from changes import FUNCTION, Contents, change, is_same
 
 BOOTSTRAP: "Any" = sys.modules["_frozen_importlib"]
 # CPython leaves functions of this file out of tracebacks, and out of the levels of a warning.

@@ -166,8 +166,8 @@ def watch_clocks(agent: "Any", is_first: bool) -> None:
 def value_records(agent: "Any", values: "Values", first: set[bytes]) -> set[bytes]:
     """Return records of everything that the imports have left, if that may depend on a clock that they have read.
 
-    Reads by the libraries and modules that packages.py knows do not count. In the second probe, raise Failed if something
-    is not among the records of the first.
+    Reads by the libraries and modules that packages.py knows do not count. In the second probe, raise Failed if
+    something is not among the records of the first.
     """
     agent.shift_clocks(0)
     libraries = {name for name in agent.clock_readers() if not any(own in name for own in LIBRARY_TIMES)}

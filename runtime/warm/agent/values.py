@@ -123,10 +123,6 @@ class Values:
         self.before = {name: dict(variables_of(sys.modules[name])) for name in sys.modules if name not in ours}
         self.ours = globals(), Record.start.__globals__  # the names of the agent's texts
         self.known: "dict[int, int]" = {}  # objects of the start by their names
-        for variables in [vars(atexit), *(self.before[name] for name in sorted(self.before))]:
-            for variable, value in variables.items():
-                if self.number(value) is None:
-                    self.known.setdefault(id(value), number_of_text(variable))
         # These are members of lists and dictionaries of the start, such as the filters of warnings and os.environ.
         self.inner = [
             (name, variable, value, dict(members(value)))
@@ -141,6 +137,10 @@ class Values:
         own |= {name for name, most in at(TIMES).items() if most is None}
         own |= {"random", "_random", *at(WORDS), *at(READS)}
         draws = tuple(f"{name}." for name in at(DRAWS))
+        for variables in [vars(atexit), *(self.before[name] for name in sorted(self.before))]:
+            for variable, value in variables.items():
+                if self.number(value) is None:
+                    self.known.setdefault(id(value), number_of_text(variable))
         self.addresses = set(map(id, gc.get_objects()))
         self.spaces = {id(variables_of(module)) for module in sys.modules.values()}
         self.find_ways()
