@@ -378,7 +378,7 @@ def later(since=time.monotonic() + 5): pass'
 @test "what an import makes of the time, in whatever form: no snapshot, and the variable is named" {
     local kept
     preload clocks
-    for kept in 'datetime.date.today()' '(datetime.datetime.now().second,)' 'time.strftime("%H")' 'time.localtime()[:6]' \
+    for kept in '(int(time.time()),)' 'datetime.date.today()' '(datetime.datetime.now().second,)' 'time.strftime("%H")' 'time.localtime()[:6]' \
         'json.dumps(time.time())' 'hashlib.sha256(time.ctime().encode())' \
         'lambda since=f"{time.monotonic():.0f}": since' 'type("Kept", (), {"__slots__": (), "hour": time.gmtime().tm_hour})' \
         'ctypes.CDLL(None).time(None) % 3600'; do

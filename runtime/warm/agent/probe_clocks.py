@@ -173,7 +173,7 @@ def value_records(agent: "Any", values: "Values", first: set[bytes]) -> set[byte
     libraries = {name for name in agent.clock_readers() if not any(own in name for own in LIBRARY_TIMES)}
     if not Clock.readers and not libraries and not first:
         return set()
-    values.numbers = {number for number, _ in Clock.plain if not is_small(number)}
+    values.forward = set(map(place_of, clock_records()))
     readers = Clock.readers or {name.rpartition("/")[2] or sys.executable for name in libraries}
     records = {COMPARED + ",".join(sorted(readers)).replace(" ", "").encode()}
     for module, variable, digest in values.digests():
@@ -184,8 +184,15 @@ def value_records(agent: "Any", values: "Values", first: set[bytes]) -> set[byte
                 " is different each time"
             )
         records.add(digest)
-    values.numbers = set()  # clock_records() looks for objects that have them
     return {put("k", record) for record in records}
+
+
+def place_of(record: bytes) -> "tuple[int, str]":
+    """Return the dictionary in which a record of clock_records() names a time, by its address, and the name."""
+    _, _, module, path = record.rstrip(b"\0").decode().split(":")
+    owner, _, name = path.rpartition(".")
+    names: "Any" = vars(sys.modules[module])
+    return id(attributes_of(names[owner]) if owner else names), name
 
 
 def is_small(number: int) -> bool:

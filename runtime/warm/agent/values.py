@@ -112,7 +112,7 @@ class Values:
 
     def __init__(self, ours: "set[str]") -> None:
         """`ours`: modules of the start that count as imported."""
-        self.numbers: "set[int]" = set()  # times that are set forward
+        self.forward: "set[tuple[int, Any]]" = set()  # times that are set forward: the dictionary and the name
         self.kinds: "dict[type, tuple[str, int]]" = {}
         self.labels: "dict[int, int]" = {}
         self.texts: "dict[str, int]" = {}
@@ -150,7 +150,8 @@ class Values:
                 before = self.before.get(module, {})
                 for name, value in sorted(variables_of(sys.modules[module]).items()):
                     if name not in before or before[name] is not value:
-                        found.append((module, name, None, value))
+                        is_time = (id(variables_of(sys.modules[module])), name) in self.forward
+                        found.append((module, name, None, TIME if is_time else value))
         for module, name, holder, there in self.inner:
             found += [(module, name, key, value) for key, value in members(holder) if there.get(key) is not value]
         if "_contextvars" in sys.modules:
@@ -209,8 +210,6 @@ class Values:
         return TIME if kind.__name__ in STAMPS else None
 
     def number_of_number(self, thing: "int | float") -> int:
-        if thing in self.numbers:
-            return TIME
         if type(thing) is int and (LOWEST < thing < HIGHEST or thing in self.addresses):
             return ADDRESS
         return NOT_A_NUMBER if repr(thing) == "nan" else hash(thing)  # hash() of the former is an address
@@ -253,8 +252,9 @@ class Values:
 
     def pairs(self, thing: "dict[Any, Any]") -> "list[tuple[int, int]]":
         """Return numbers for keys and values of a dictionary that are no objects of their own."""
+        forward = self.forward if any(id(thing) == place for place, _ in self.forward) else ()
         return [
-            (self.number(key) or 0, self.number_in(value, thing, thing) or 0)
+            (self.number(key) or 0, TIME if (id(thing), key) in forward else self.number_in(value, thing, thing) or 0)
             for key, value in list(dict.items(thing))  # a type of Python may have other items
         ]
 
