@@ -5,8 +5,9 @@
  * - The heap (brk(2)), if it consists of glibc's blocks alone. glibc only moves the end of the heap. When it
  *   gives back pages inside (malloc_trim(3)), it expects nothing of their content.
  *
- * Everything else is copied. glibc moves its large blocks by mremap(2). Other allocators rely on zeros after
- * MADV_DONTNEED. Mappings of programs may be given to any call. */
+ * Everything else is copied. glibc moves its large blocks by mremap(2), so the builder gets those in the heap
+ * that the interpreter does not resize: tables of dictionaries, above all that of all interned strings. Other
+ * allocators rely on zeros after MADV_DONTNEED. Mappings of programs may be given to any call. */
 #include "warm/agent/memory.h"
 
 #include <asm/unistd.h>
@@ -26,9 +27,10 @@ static struct warm_memory list;
 static uint64_t heap; /* its first block; 0: the process has another allocator */
 
 /* Interpreters with a lock of their own may allocate at the same time. Then the list is no longer true. */
-static bool busy, unknown;
+static bool busy, unknown, filling;
 
 static PyObjectArenaAllocator original;
+static PyMemAllocatorEx raw; /* of the interpreter, for blocks that are no small objects */
 
 static void add(size_t *count, uint64_t start, uint64_t end)
 {
@@ -88,6 +90,41 @@ static void free_arena(void *context, void *arena, size_t size)
     (void)context;
     note_arena(arena, size, false);
     original.free(original.context, arena, size);
+}
+
+/* Allocate a large block in the heap. glibc maps it, unless the heap has a free block of this size. So
+ * allocate pieces until enough of them are a row, and free them. The last piece stays in the meantime,
+ * because glibc gives the end of the heap back. */
+static void *allocate_in_heap(size_t size)
+{
+    enum { PIECE = 64 << 10, LARGEST = 16 << 20, PIECES_MAX = 2 * (LARGEST / PIECE) };
+    static char *pieces[PIECES_MAX];
+    size_t count = 0, first = 0;
+    while (count < PIECES_MAX && (count - first) * PIECE < size + 2 * PIECE) {
+        char *piece = raw.allocate(raw.context, PIECE - 16);
+        if (piece == NULL)
+            break;
+        if (count == 0 || piece != pieces[count - 1] + PIECE)
+            first = count;
+        pieces[count++] = piece;
+    }
+    for (size_t i = 0; i + 1 < count; i++)
+        raw.free(raw.context, pieces[i]);
+    void *block = raw.allocate(raw.context, size);
+    if (count > 0)
+        raw.free(raw.context, pieces[count - 1]);
+    return block;
+}
+
+/* Threads may allocate at the same time. */
+static void *allocate_raw(void *context, size_t size)
+{
+    enum { LARGE = 128 << 10, LARGEST = 16 << 20 };
+    if (size < LARGE || size > LARGEST || __atomic_exchange_n(&filling, true, __ATOMIC_ACQUIRE))
+        return raw.allocate(context, size);
+    void *block = allocate_in_heap(size);
+    __atomic_store_n(&filling, false, __ATOMIC_RELEASE);
+    return block;
 }
 
 /* Return the bytes of a block that glibc has mapped for malloc(3), if one begins at this page. It begins with
@@ -202,8 +239,12 @@ PyObject *note_memory(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "p", &alone))
         return NULL;
     if (PyObject_GetArenaAllocator != NULL && PyObject_SetArenaAllocator != NULL) {
-        if (has_glibc_blocks())
+        if (has_glibc_blocks()) {
             add_interpreter(alone != 0);
+            PyMem_GetAllocator(PYMEM_DOMAIN_RAW, &raw);
+            PyMemAllocatorEx watched = {raw.context, allocate_raw, raw.allocate_zeros, raw.resize, raw.free};
+            PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &watched);
+        }
         PyObject_GetArenaAllocator(&original);
         PyObjectArenaAllocator watched = {NULL, allocate_arena, free_arena};
         PyObject_SetArenaAllocator(&watched);
@@ -259,6 +300,10 @@ static bool knows_arenas(void)
 
 const struct warm_memory *memory_list(void)
 {
+    PyMemAllocatorEx now; /* a module may have set another */
+    PyMem_GetAllocator(PYMEM_DOMAIN_RAW, &now);
+    if (now.allocate == allocate_raw)
+        PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &raw);
     size_t count = knows_arenas() ? arena_count : 0;
     dl_iterate_phdr(add_zeros, &count);
     list = (struct warm_memory){WARM_MEMORY_MAGIC, is_glibc_heap(), count, (uint64_t)ranges};

@@ -93,6 +93,17 @@ typedef struct {
 __attribute__((weak)) void PyObject_GetArenaAllocator(PyObjectArenaAllocator *allocator);
 __attribute__((weak)) void PyObject_SetArenaAllocator(PyObjectArenaAllocator *allocator);
 
+typedef struct {
+    void *context;
+    void *(*allocate)(void *context, size_t size);
+    void *(*allocate_zeros)(void *context, size_t count, size_t size);
+    void *(*resize)(void *context, void *block, size_t size);
+    void (*free)(void *context, void *block);
+} PyMemAllocatorEx;
+enum { PYMEM_DOMAIN_RAW };
+void PyMem_GetAllocator(int domain, PyMemAllocatorEx *allocator);
+void PyMem_SetAllocator(int domain, PyMemAllocatorEx *allocator);
+
 void *PyMem_RawMalloc(size_t size);
 void PyMem_RawFree(void *memory);
 void *PyObject_Malloc(size_t size);
