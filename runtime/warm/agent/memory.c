@@ -5,7 +5,7 @@
  * - The heap (brk(2)), if it consists of glibc's blocks alone. glibc only moves the end of the heap. When it
  *   gives back pages inside (malloc_trim(3)), it expects nothing of their content.
  *
- * Everything else is copied. glibc moves its large blocks by mremap(2), so the builder gets those in the heap
+ * Everything else is copied. glibc moves its large blocks by mremap(2). So a builder gets in the heap those
  * that the interpreter does not resize: tables of dictionaries, above all that of all interned strings. Other
  * allocators rely on zeros after MADV_DONTNEED. Mappings of programs may be given to any call. */
 #include "warm/agent/memory.h"

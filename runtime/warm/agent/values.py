@@ -121,8 +121,8 @@ class Values:
         self.spaces: "set[int]" = set()
         self.ways: "list[tuple[type, str]]" = []
         self.before = {name: dict(variables_of(sys.modules[name])) for name in sys.modules if name not in ours}
-        self.ours = globals(), Record.start.__globals__  # the names of the agent's texts
-        self.known: "dict[int, int]" = {}  # objects of the start by their names
+        self.ours = globals(), Record.start.__globals__  # names of the agent
+        self.known: "dict[int, int]" = {}  # objects of the start, by their names.
         # These are members of lists and dictionaries of the start, such as the filters of warnings and os.environ.
         self.inner = [
             (name, variable, value, dict(members(value)))
