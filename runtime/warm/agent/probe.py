@@ -204,10 +204,10 @@ def explore(agent: "Any", modules: list[str], report: int, atexit: "Any", first:
         record.start()
         import_modules(modules, record, report)
         out = {put("g", CHANGED + name.encode()) for name in record.contents.changed}
+        watch.listens = False
         record.stop()
         EFFECTS.clear()  # they refer to what the checks look for among all objects
         del record
-        watch.listens = False
         compared = value_records(agent, values, first)
         if first:
             send(report, put("r"))
