@@ -208,6 +208,20 @@ print(keeper.find.__code__.co_name, keeper.find.__closure__)'
 _find_and_load None"
 }
 
+@test "a preloaded module changes a class whose metaclass is in C: when the program imports it, and not before" {
+    module point.py <<<'import ctypes
+class Point(ctypes.Structure): colour, size = "none", 1'
+    module paints.py <<<'import point
+point.Point.colour, point.Point.weight = "red", 2
+del point.Point.size'
+    preload point,paints
+    same -c 'import point; before = dict(vars(point.Point)); import paints
+for name in "colour", "size", "weight": print(before.get(name), vars(point.Point).get(name))'
+    output_is "none red
+1 None
+None 2"
+}
+
 @test "a preloaded module that forbids another (None in sys.modules), or makes one: only programs that import it notice" {
     module forbidden.py <<<'text = "of the file"'
     module makes.py <<<'import sys, types

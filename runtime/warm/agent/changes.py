@@ -109,6 +109,15 @@ def put_part(holder: "list[Any]", old: "list[Any]", new: "list[Any]") -> None:
     list.__setitem__(holder, slice(None), current)
 
 
+def change_class(holder: "Any", name: str, new: "Any") -> None:
+    given = (holder, name) if new is MISSING else (holder, name, new)
+    method = "__delattr__" if new is MISSING else "__setattr__"
+    try:
+        getattr(type, method)(*given)
+    except TypeError:  # A metaclass in C refuses the methods of type. One in Python may do something else in its own.
+        getattr(type(holder), method)(*given)
+
+
 def change(kind: str, holder: "Any", name: "Any", new: "Any", old: "Any") -> None:
     """Change what was `old`, in a place or in all of it, to `new`."""
     if kind == OWN_SETTING:
@@ -119,10 +128,7 @@ def change(kind: str, holder: "Any", name: "Any", new: "Any", old: "Any") -> Non
         holder.difference_update(old - new)
         holder.update(new - old)
     elif kind == CLASS:
-        if new is MISSING:
-            type.__delattr__(holder, name)
-        else:
-            type.__setattr__(holder, name, new)
+        change_class(holder, name, new)
     elif new is MISSING:
         dict.pop(holder, name, None)
         if kind == ENVIRONMENT:

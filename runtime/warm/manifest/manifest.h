@@ -33,10 +33,11 @@ struct root_view;
  *   t  the imports ask whether a standard stream is a terminal.
  *   o  a file that is mapped (for the builder only).
  *   g  the digest of a random generator's state (for the builder only).
- *   k  the digest of a value that a second probe compares, or which module has read a clock (for that probe
- * only). V  "HEX:PATH", the value of a file of the kernel (content.h), or "HEX:QUESTION", an answer
- * (question.h). M  a library reads /proc/self/mounts (for the builder only). x  failure, with its reason. r
- * ready, the last record. */
+ *   k  the digest of a value, or which module has read a clock (for a second probe only).
+ *   V  "HEX:PATH", the value of a file of the kernel (content.h), or "HEX:QUESTION", an answer (question.h).
+ *   M  a library reads /proc/self/mounts (for the builder only).
+ *   x  failure, with its reason.
+ *   r  ready, the last record. */
 struct manifest_source {
     const char *report;
     size_t report_size;
