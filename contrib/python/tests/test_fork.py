@@ -330,7 +330,7 @@ def test_files_beyond_the_limit_are_refused() -> None:
 
 def test_a_session_with_little_memory_can_be_forked() -> None:
     # The least is 16. Where no cgroup bounds memory, that is too little to observe the imports: the start is cold then.
-    with Sandbox(warm="require", memory_mb=20) as session:
+    with Sandbox(warm="require", memory_mb=17) as session:
         value(session, "x = 41")
         with session.fork() as fork:
             assert value(fork, "x + 1") == "42"
