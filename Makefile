@@ -438,19 +438,19 @@ image: ## the container image of pysbx serve
 	@BUILD='$(abspath $(BUILD))' contrib/image/build
 
 # The image under Podman with the runtimes of the distribution, with agent-sandbox's router and client. contrib/k8s alone
-# and on a control plane, the installer for nodes, and Ray. The runtime below containerd's interface for Kubernetes. The
+# and on a control plane, and the installer for nodes. The runtime below containerd's interface for Kubernetes. The
 # files name the programs that they need, which are built once: half an hour.
 check-k8s: all ## the image of pysbx serve, and the parts for Kubernetes
 	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
 
 # These files prove most for their CPU time: about 70 seconds, and 35 more to build kubeconform once. The image is extra.
 # The chart is left out, because helm takes more than two minutes of CPU time to build.
-K8S_QUICK := manifests nested two-instances
+K8S_QUICK := nested two-instances
 check-k8s-quick: all ## the parts of check-k8s that take a minute of CPU time
 	@BUILD='$(abspath $(BUILD))' tests/run $(K8S_QUICK:%=tests/k8s/%.bats)
 
 # The files that need no image, pod or cluster: 4 seconds of CPU time, and four minutes to build helm and others once.
-K8S_MANIFESTS := manifests chart openshift
+K8S_MANIFESTS := chart openshift
 check-k8s-manifests: all ## the manifests and the Helm chart of contrib/k8s, without the image
 	@tests/run $(K8S_MANIFESTS:%=tests/k8s/%.bats)
 

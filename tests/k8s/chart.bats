@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The Helm chart contrib/k8s/chart, without a cluster: contrib/docs/pages/how-to/kubernetes.md. controlplane.bats
-# installs it.
+# The Helm chart contrib/k8s/chart and runtimeclass.yaml, without a cluster: contrib/docs/pages/how-to/kubernetes.md.
+# controlplane.bats installs them.
 # once: the caller makes no difference
 # prepare: tests/setup/kubernetes helm kubeconform
 
@@ -36,15 +36,6 @@ OTHERS='pool.replicas=1000000,imagePullSecrets[0].name=a,nodeSelector.a=b,tolera
     helm lint --strict "$CHART" --set "$ALL"
 }
 
-@test "with the default values the result is the base, and the token" {
-    mapfile -t files < <(find "$K8S/base" -name '*.yaml' ! -name kustomization.yaml)
-    "$BATS_TEST_DIRNAME/objects" "${files[@]}" >base
-    render | "$BATS_TEST_DIRNAME/objects" >chart
-    grep '"kind": "Secret"' chart
-    diff base <(grep -v '"kind": "Secret"' chart)
-    (($(wc -l <base) == 8))
-}
-
 @test "every result is valid, and none is skipped" {
     while read -r count values; do
         render --set "$values" >result.yaml
@@ -66,6 +57,41 @@ OTHERS='pool.replicas=1000000,imagePullSecrets[0].name=a,nodeSelector.a=b,tolera
 8 token.create=false
 6 namespace.create=false,networkPolicy.create=false,disruption.create=false
 VALUES
+}
+
+@test "runtimeclass.yaml is valid" {
+    conform "$K8S/runtimeclass.yaml"
+}
+
+@test "a wrong result is found: a member that does not exist, a wrong type, a missing member" {
+    render >right.yaml
+    for wrong in procMount/procMounts 'hostUsers: false/hostUsers: none' 'replicas: 2/replicas: two' \
+        'sandboxTemplateRef/sandboxTemplate' 'port: 8888/ports: 8888' minAvailable/minAvail; do
+        sed "s/$wrong/" right.yaml >wrong.yaml
+        ! cmp -s right.yaml wrong.yaml || return 1
+        run conform wrong.yaml
+        echo "$wrong: $output"
+        ((status == 1))
+    done
+}
+
+@test "the options of the pod are those of pysbx serve" {
+    render >result
+    mapfile -t options < <(grep -oE -- '- --[a-z-]+' result | cut -c 3-)
+    ((${#options[@]} > 5))
+    for option in "${options[@]}"; do
+        grep -rqF -- "\"$option\"" "$K8S/../python/src/pysbx" || { echo "there is no $option"; return 1; }
+    done
+}
+
+@test "a pod has no right that it does not need" {
+    render >result
+    for line in 'hostUsers: false' 'automountServiceAccountToken: false' 'runAsNonRoot: true' \
+        'allowPrivilegeEscalation: false' 'readOnlyRootFilesystem: true' 'procMount: Unmasked' '- ALL'; do
+        grep -qF -- "$line" result
+    done
+    run grep -iE 'hostNetwork|hostPID|hostPath|privileged: true|add:' result
+    ((status == 1))
 }
 
 @test "a value that does not exist, and a wrong one, are refused with their name" {
@@ -177,7 +203,7 @@ VALUES
 
 @test "the fields of the profiles: the names are those of the files beside the chart" {
     render --set seccomp.type=Localhost,appArmor.type=Localhost >result
-    grep -A 4 'seccompProfile:' result | grep -q "localhostProfile: \"$(cd "$K8S/seccomp" && echo *.json)\""
+    grep -A 4 'seccompProfile:' result | grep -q "localhostProfile: \"$(cd "$CHART/files" && echo *.json)\""
     grep -A 3 'appArmorProfile:' result | grep -q "localhostProfile: \"$(sed -n 's/^profile \([^ ]*\) .*/\1/p' "$K8S"/apparmor/*)\""
     render --set "seLinux.type=$(sed -n 's/^(type \(.*\))$/\1/p' "$K8S"/selinux/*.cil)" >result
     grep -A 1 'seLinuxOptions:' result | grep -qx ' *type: pysbx_serve_t'
@@ -186,9 +212,10 @@ VALUES
     ((status == 1))
 }
 
-@test "seccomp.type=Operator: a SeccompProfile with the rules of contrib/k8s/seccomp, and the path where the operator writes it" {
-    render --set seccomp.type=Operator,appArmor.type=Localhost,namespace.name=other --kube-version 1.37.0 >result
-    python3 - result "$K8S/seccomp/pysbx-serve.json" <<'PYTHON'
+@test "seccomp.type=Operator: a SeccompProfile with the same rules, also of a packaged chart, and the path where the operator writes it" {
+    helm package "$CHART"
+    helm template pysbx pysbx-*.tgz --set seccomp.type=Operator,appArmor.type=Localhost,namespace.name=other --kube-version 1.37.0 >result
+    python3 - result "$CHART/files/pysbx-serve.json" <<'PYTHON'
 import json, sys, yaml
 things = {thing["kind"]: thing for thing in yaml.safe_load_all(open(sys.argv[1]))}
 profile = json.load(open(sys.argv[2]))
@@ -207,11 +234,10 @@ PYTHON
     [[ $status == 1 && $output == *"SeccompProfile other-serve"* ]]
 }
 
-@test "seccomp/make: both forms are those in the repository" {
+@test "seccomp-profile: it makes the file of the chart" {
     [[ -e /usr/share/containers/seccomp.json ]] || skip "no profile of Podman to make it from"
-    "$K8S/seccomp/make" .
-    cmp pysbx-serve.json "$K8S/seccomp/pysbx-serve.json"
-    cmp seccompprofile.json "$CHART/files/seccompprofile.json"
+    "$K8S/seccomp-profile" profile.json
+    cmp profile.json "$CHART/files/pysbx-serve.json"
 }
 
 @test "extra arguments and the digest of the image arrive as they are" {
@@ -219,4 +245,38 @@ PYTHON
     render --set "image.digest=$digest" --set-json 'serve.extraArgs=["--env","A=b: \"c\" #d"]' >result
     grep -qF "image: \"localhost/pysbx@$digest\"" result
     grep -qF -- '- "A=b: \"c\" #d"' result
+}
+
+@test "the page: tests follow each block, or it says that it needs a kubelet, OpenShift or SELinux, or was not tried" {
+    python3 - "$K8S/../docs/pages/how-to/kubernetes.md" "$BATS_TEST_DIRNAME" <<'PROGRAM'
+import re, sys
+from pathlib import Path
+
+here, heading, code, tests, before = Path(sys.argv[2]), "", False, "", ""
+blocks = {}
+for line in Path(sys.argv[1]).read_text().splitlines():
+    if line.startswith("```"):
+        code = not code
+        if code:
+            blocks.setdefault((heading, line[3:]), []).append(before)
+    elif not code and line:
+        before = line
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+assert len(blocks) > 5
+for (heading, language), reasons in blocks.items():
+    for number, reason in enumerate(reasons, 1):
+        if re.search(r"needs (a kubelet|OpenShift); tests/k8s/[a-z-]+\.bats |no test has tried it", reason):
+            continue
+        if re.search(r"needs a machine that enforces SELinux; tests/vm/pod\.bats does this", reason):
+            assert "semodule --install" in (here / "../vm/pod.bats").read_text()
+            continue
+        found = re.search(r"tests/k8s/([a-z-]+\.bats) follows it", reason)
+        assert found or language == "yaml", (heading, number, reason)
+        files = [here / found[1]] if found else sorted(here.glob("*.bats"))
+        follows = [f'block "{heading}" {language}'] + ([f"follow {heading}", f'follow "{heading}"'] if language == "sh" else [])
+        ends = (f" {number}",) + ((" >", " |", "\n") if number == 1 else ())
+        texts = [text + end for text in follows for end in ends]
+        assert any(text in file.read_text() for file in files for text in texts), (heading, language, number)
+PROGRAM
 }

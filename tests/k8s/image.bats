@@ -47,10 +47,3 @@ load serve.bash
     podman stop --time 30 serve
     [[ $(podman inspect --format '{{.State.ExitCode}}' serve) == 0 ]]
 }
-
-@test "the options of the pod in contrib/k8s: the interface of agent-sandbox, with the token in a file" {
-    mapfile -t options < <(sed -n '/^ *args:/,/^ *ports:/s/^ *- //p' "$TESTS/../contrib/k8s/base/template.yaml" | sed '/^name: /d; s/"//g')
-    start_pod "${NESTED[@]}" -- "${options[@]}"
-    [[ $(ask /execute '{"command": "echo 42 >a; cat a"}' | member stdout) == 42 ]]
-    [[ $(ask /v1/files/a) == 42 ]]
-}

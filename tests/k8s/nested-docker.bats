@@ -7,7 +7,7 @@
 load ../lib/podman.bash
 load ../lib/engines.bash
 
-PROFILE=$BATS_TEST_DIRNAME/../../contrib/k8s/seccomp/pysbx-serve.json
+PROFILE=$BATS_TEST_DIRNAME/../../contrib/k8s/chart/files/pysbx-serve.json
 VOLUMES=/run/pysbx-pod
 # The kubelet gives this variable to each container. Its volumes have mode 0777 without the sticky bit.
 POD=(--rm --network host --env KUBERNETES_SERVICE_HOST=10.96.0.1 --cap-drop all --security-opt no-new-privileges

@@ -14,7 +14,7 @@ POD=(--image-volume ignore --env KUBERNETES_SERVICE_HOST=10.96.0.1)
 declare -gA FIELDS=(
     [hostUsers]="--uidmap 0:100000:65536 --gidmap 0:100000:65536"
     [procMount]="--security-opt unmask=ALL"
-    [seccompProfile]="--security-opt seccomp=$BATS_TEST_DIRNAME/../../contrib/k8s/seccomp/pysbx-serve.json"
+    [seccompProfile]="--security-opt seccomp=$BATS_TEST_DIRNAME/../../contrib/k8s/chart/files/pysbx-serve.json"
     [runAsNonRoot]="--user 1000:1000"
     [capabilities]="--cap-drop all"
     [allowPrivilegeEscalation]="--security-opt no-new-privileges"
@@ -95,7 +95,7 @@ what() {
 
 @test "pysbx doctor in a pod names the one field that is missing: seccompProfile" {
     # As containerd's default profile has it: no namespaces without CAP_SYS_ADMIN.
-    python3 - "$BATS_TEST_DIRNAME/../../contrib/k8s/seccomp/pysbx-serve.json" >filter.json <<'PYTHON'
+    python3 - "$BATS_TEST_DIRNAME/../../contrib/k8s/chart/files/pysbx-serve.json" >filter.json <<'PYTHON'
 import json, sys
 profile = json.load(open(sys.argv[1]))
 namespaces = {"clone", "clone3", "unshare", "setns", "mount", "umount2", "move_mount", "open_tree", "fsopen", "pivot_root"}

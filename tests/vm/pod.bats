@@ -8,7 +8,7 @@ load vm.bash
 readonly K8S=$TESTS/../contrib/k8s TOKEN=a-token-for-tests-only VOLUMES=/run/pysbx-pod LABELLED=label=type:pysbx_serve_t
 readonly POD=(--image-volume ignore --env KUBERNETES_SERVICE_HOST=10.96.0.1 --env PYSBX_TIMEOUT_SEC=300
     --uidmap 0:100000:65536 --gidmap 0:100000:65536 --user 1000:1000 --cap-drop all --security-opt no-new-privileges
-    --security-opt unmask=ALL --security-opt "seccomp=$K8S/seccomp/pysbx-serve.json" --read-only --read-only-tmpfs=false
+    --security-opt unmask=ALL --security-opt "seccomp=$K8S/chart/files/pysbx-serve.json" --read-only --read-only-tmpfs=false
     --volume "$VOLUMES/tmp:/tmp:Z" --volume "$VOLUMES/cache:/var/cache/pysbx:Z")
 
 # As the page says. The label of a file that is installed decides nothing.
