@@ -67,7 +67,7 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._Argume
         help="believe X-Forwarded-For of this address or network, for the audit log",
     )
     group.add_argument(
-        "--audit-log", metavar="FILE", help="append an OCSF event for each request and run; SIGHUP opens it again"
+        "--audit-log", metavar="FILE", help="append a JSON object for each request and run; SIGHUP opens it again"
     )
     group.add_argument(
         "--log-level", choices=LOG_LEVELS, default=LOG_LEVELS[1], help="least level that is logged (info)"

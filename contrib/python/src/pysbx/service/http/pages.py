@@ -1,6 +1,6 @@
-"""The pages for a browser: GET / runs programs, GET /docs shows the API. They use the same API as every caller.
+"""The page for a browser: GET / runs programs, by the same API as every caller.
 
-They need no token, because they contain nothing. The user enters the token, which stays in the tab. Output of a sandbox
+It needs no token, because it contains nothing. The user enters the token, which stays in the tab. Output of a sandbox
 gets to the page as text and images only. The policy below also refuses scripts, styles, forms and frames that are not
 files of this directory. See https://www.w3.org/TR/CSP3/.
 """
@@ -17,11 +17,9 @@ HTML = "text/html; charset=utf-8"
 # place, file, media type
 PAGES: tuple[tuple[str, str, str], ...] = (
     ("/", "index.html", HTML),
-    ("/docs", "docs.html", HTML),
     ("/web/page.css", "page.css", "text/css; charset=utf-8"),
     ("/web/page.js", "page.js", "text/javascript; charset=utf-8"),
     ("/web/service.js", "service.js", "text/javascript; charset=utf-8"),
-    ("/web/docs.js", "docs.js", "text/javascript; charset=utf-8"),
 )
 PLACES = tuple(place for place, *_ in PAGES)
 # Of agent-sandbox: a kubelet asks without a token.

@@ -11,11 +11,9 @@ from pysbx.service.connections.admission import Application, Message, Receive, S
 from pysbx.service.connections.problems import STOPPING, Problem, answered_with, clean, shortened
 from pysbx.service.observe import log
 from pysbx.service.observe.audit import Audit
-from pysbx.service.observe.clock import Clock
 from pysbx.service.observe.metrics import Meters, name_of
 from pysbx.service.observe.traces import answered, request_span
 
-package = logging.getLogger(log.PACKAGE)
 logger, refused = logging.getLogger(log.ACCESS), logging.getLogger(log.REFUSED)
 
 # At a Unix socket a session is known by its identifier alone, so no log has the whole of it.
@@ -57,19 +55,12 @@ class Watch:
         self._audit = audit or Audit()
         self._application = application
         self._meters = meters
-        self._clock = Clock()
-
-    def _look_at_clock(self) -> None:
-        if by := self._clock.jump():
-            self._meters.clock_jumped()
-            package.warning("the clock of this machine was set by %+.0f s: times in the logs have jumped", by)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer, and log that."""
         if scope["type"] not in ("http", "websocket"):
             await self._application(scope, receive, send)
             return
-        self._look_at_clock()
         with request_span(scope.get("method", UPGRADE), scope["headers"]) as span:
             await self._answer(scope, receive, send, span)
 

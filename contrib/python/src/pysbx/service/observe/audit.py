@@ -1,8 +1,7 @@
-"""The audit log: one event of OCSF 1.3 on each line, as JSON.
+"""The audit log: one JSON object on each line, for a request that was answered or a run that ended.
 
-Requests are events of the class API Activity, refused tokens are Authentication, ends of runs are Process Activity: see
-https://schema.ocsf.io/1.3.0/classes. The log is for programs that ask which caller has run which code. So an event has
-the digest of the code and never its text, output or a token.
+The log is for programs that ask which caller has run which code. So an event has the digest of the code and never its
+text, output or a token.
 """
 
 from __future__ import annotations
@@ -12,27 +11,15 @@ import hashlib
 import json
 import logging
 import os
-import socket
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from pysbx.calls.execution import Execution, outcome_of
-from pysbx.version import VERSION
+from pysbx.service.observe.log import timestamp
 
 logger = logging.getLogger(__name__)
 
-OCSF = "1.3.0"
-API, AUTHENTICATION, PROCESS = 6003, 3002, 1007
-# Of API Activity: create, read, update, delete; other.
-ACTIVITIES = {"POST": 1, "GET": 2, "HEAD": 2, "PUT": 3, "DELETE": 4}
-OTHER = 99
-LOGON, TERMINATE = 1, 2
-SUCCESS, FAILURE = 1, 2
-INFORMATIONAL, LOW = 1, 2
-UNKNOWN_DEVICE = 0
-UNAUTHORISED, FAILED = 401, 400
 MODE = 0o600
 
 
@@ -52,7 +39,6 @@ class Audit:
         self._path = path
         self._lost = lost
         self._lock = threading.Lock()
-        self._host = socket.gethostname()
         self._file = -1
         if path is not None:
             try:
@@ -88,18 +74,9 @@ class Audit:
                 os.close(self._file)
             self._file = -1
 
-    def _write(self, class_uid: int, activity: int, severity: int, members: dict[str, Any]) -> None:
-        event = {
-            "time": time.time_ns() // 1_000_000,
-            "class_uid": class_uid,
-            "category_uid": class_uid // 1000,
-            "activity_id": activity,
-            "type_uid": class_uid * 100 + activity,
-            "severity_id": severity,
-            "metadata": {"version": OCSF, "product": {"name": "pysbx", "vendor_name": "pysbx", "version": VERSION}},
-            **members,
-        }
-        line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
+    def _write(self, event: str, caller: str, fields: dict[str, Any]) -> None:
+        about = {"time": timestamp(), "event": event, "caller": caller or None, **fields}
+        line = json.dumps(about).encode() + b"\n"
         try:
             with self._lock:
                 if self._file < 0:
@@ -128,29 +105,8 @@ class Audit:
         """
         if not self:
             return
-        source: dict[str, Any] = {"ip": peer[0], "port": peer[1]} if peer else {"name": "unix socket"}
-        failed = status >= FAILED
-        members: dict[str, Any] = {
-            "status_id": FAILURE if failed else SUCCESS,
-            "status_code": str(status),
-            "src_endpoint": source,
-        }
-        if status == UNAUTHORISED:
-            user = {"user": {"name": "unknown"}, "http_request": {"http_method": method, "url": {"path": path}}}
-            self._write(AUTHENTICATION, LOGON, LOW, {**members, **user})
-            return
-        self._write(
-            API,
-            ACTIVITIES.get(method, OTHER),
-            LOW if failed else INFORMATIONAL,
-            {
-                **members,
-                "actor": {"user": {"uid": caller or "-"}},
-                "api": {"operation": f"{method} {route}"},
-                "http_request": {"http_method": method, "url": {"path": path}},
-                "http_response": {"code": status},
-            },
-        )
+        client = {"address": peer[0], "port": peer[1]} if peer else {}
+        self._write("request", caller, {"method": method, "path": path, "route": route, "status": status, **client})
 
     def ran(self, caller: str, code: str, done: Execution) -> None:
         """Note the end of a run.
@@ -162,28 +118,13 @@ class Audit:
         """
         if not self:
             return
-        outcome = outcome_of(done)
-        usual = outcome in ("ok", "exit", "exception")
-        digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
-        self._write(
-            PROCESS,
-            TERMINATE,
-            INFORMATIONAL if usual else LOW,
-            {
-                "status_id": FAILURE if done.exit_code else SUCCESS,
-                "actor": {"user": {"uid": caller or "-"}},
-                "device": {"type_id": UNKNOWN_DEVICE, "hostname": self._host},
-                "exit_code": done.exit_code,
-                "process": {
-                    "name": "python3",
-                    "file": {"name": "code", "type_id": 1, "hashes": [{"algorithm_id": 3, "value": digest}]},
-                },
-                "unmapped": {
-                    "outcome": outcome,
-                    "warm": done.warm,
-                    "cpu_sec": round(done.usage.cpu_sec, 6),
-                    "wall_sec": round(done.usage.wall_sec, 6),
-                    "violations": sorted({violation.rule for violation in done.violations}),
-                },
-            },
-        )
+        fields = {
+            "code_sha256": hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest(),
+            "outcome": outcome_of(done),
+            "exit_code": done.exit_code,
+            "warm": done.warm,
+            "cpu_seconds": round(done.usage.cpu_sec, 6),
+            "seconds": round(done.usage.wall_sec, 6),
+            "violations": sorted({violation.rule for violation in done.violations}),
+        }
+        self._write("run", caller, fields)

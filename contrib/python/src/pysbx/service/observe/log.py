@@ -106,7 +106,7 @@ class Log(logging.Handler):
         return self._object(record.levelname, record.name, text, getattr(record, "fields", {}), trace)
 
     def _object(self, level: str, logger: str, message: str, fields: Mapping[str, object], trace: str = "") -> str:
-        about = {"time": _now(), "level": level.lower(), "logger": logger, "message": message, **fields}
+        about = {"time": timestamp(), "level": level.lower(), "logger": logger, "message": message, **fields}
         return json.dumps({**about, "traceback": trace} if trace else about)
 
     def greet(self, text: str) -> None:
@@ -139,7 +139,8 @@ class Log(logging.Handler):
             sys.stderr.flush()
 
 
-def _now() -> str:
+def timestamp() -> str:
+    """Return the time as it is in each line, in UTC."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 

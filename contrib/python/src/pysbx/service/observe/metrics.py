@@ -30,7 +30,6 @@ TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("problems", "Counter", "Requests that were refused or failed", ("problem",)),
     ("leftovers", "Counter", "Sandboxes of an earlier service that were removed at the start", ()),
     ("audit_lost", "Counter", "Events that the audit log could not take", ()),
-    ("clock_jumps", "Counter", "Times that the clock of the machine was set", ()),
 )
 GAUGES = (
     ("running", "Calls that have a place"),
@@ -117,10 +116,6 @@ class Meters:
     def audit_lost(self) -> None:
         """Count an event that the audit log could not take."""
         self._add("audit_lost", 1)
-
-    def clock_jumped(self) -> None:
-        """Count that the clock of the machine was set."""
-        self._add("clock_jumps", 1)
 
     def text(self) -> tuple[bytes, str]:
         """Return all numbers in the format of Prometheus, and its media type."""

@@ -1,4 +1,4 @@
-// The service, as both pages see it: the token, requests, streams of events, light and dark mode.
+// The service, as the page sees it: the token, requests, streams of events, light and dark mode.
 
 const KEY = "pysbx-token";
 const MODES = ["system", "light", "dark"];
