@@ -51,7 +51,7 @@ UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(filter-out $(if $(WARM),,$(WARM
               $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c))))
 WAKE       := $(if $(WARM),$(BUILD)/tests/warm/wake)
 # The targets of tests/fuzz, run on their seeds; and their sources.
-FUZZERS    := $(filter-out $(if $(WARM),,image session smaps pagemap proc-dump),$(notdir $(wildcard tests/fuzz/seeds/*)))
+FUZZERS    := $(filter-out $(if $(WARM),,image session smaps pagemap proc-dump),$(basename $(notdir $(wildcard tests/fuzz/seeds/*.tar))))
 FUZZ_PARTS := tests/fuzz/targets.c $(filter-out $(if $(WARM),,%/target_dump.c %/target_image.c),$(wildcard tests/fuzz/target_*.c))
 FUZZED     := $(patsubst %.c,$(BUILD)/fuzz/objects/%.o,$(filter-out runtime/main.c runtime/cli/%,$(SOURCES)) \
               $(FUZZ_PARTS) tests/fuzz/fuzz.c)

@@ -15,7 +15,7 @@
 typedef void fuzz_function(const uint8_t *data, size_t size);
 
 struct fuzz_target {
-    const char *name; /* of the program, and of the directory of its seeds */
+    const char *name; /* of the program, and of the archive of its seeds */
     fuzz_function *run;
 };
 
