@@ -85,7 +85,7 @@ STATIC_OBJECTS := $(SOURCES:%.c=$(BUILD)/static/%.o) $(EMBEDDED)
 .DEFAULT_GOAL := all
 # `make help` lists a target with a text after two hash marks.
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9_.-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9_.%-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' Makefile
 
 all: $(PROGRAMS) ## build the runtime
 
@@ -251,44 +251,23 @@ uninstall: ## remove what install and install-hook installed
 demo: ## install missing packages, build, and show the runtime at work
 	+@MAKE='$(MAKE)' contrib/demo/demo.sh
 
+# The steps of the tests: tests/steps. Those of a group run at the same time. BESIDE names another one to run beside the
+# integration tests, and in the time that these leave.
+CHECK ?= package-sources+unit$(if $(WARM),+agent)+conformance integration+wheel$(BESIDE:%=+%) package+docs+self
+CHECK_ALL := fresh site $(CHECK) recipes release vm packages sanitize
+run_steps = ALL='$(ALL)' BUILD='$(BUILD)' MAKE='$(MAKE)' UNIT_TESTS='$(UNIT_TESTS)' WAKE='$(WAKE)' tests/check
+
 # Each of these targets first installs its groups of tests/setup/install.sh. Make asks the compiler about itself and its
 # libraries when it reads this file. So a second make builds the target after the packages are installed.
-SETUP_check := build test conformance python wheel fresh
-SETUP_check-all := $(SETUP_check) fresh vm packaging bench lint docs
-SETUP_check-quick := build test package
-SETUP_check-unit := build
-SETUP_check-agent := build test
-SETUP_check-integration := build test
-SETUP_check-podman := build test
-SETUP_check-engines := build test
-SETUP_check-release := build test
-SETUP_check-conformance := build test conformance
-SETUP_check-python := build test python
-SETUP_check-vm := build $(if $(ALL),wheel image) test vm
-SETUP_check-long := build test python
-SETUP_check-service := build test python
-SETUP_check-security := build test python
-SETUP_check-sanitize := build test
-SETUP_check-sanitize-all := build test
-SETUP_check-packages := build test packaging
-SETUP_check-fresh := fresh
+SETUP_check = $(shell tests/check --packages $(CHECK))
+SETUP_check-all = $(shell tests/check --packages $(CHECK_ALL)) bench lint docs
 SETUP_fuzz := build fuzz
-SETUP_check-fuzz := build fuzz
-SETUP_check-docs := build test python
-SETUP_check-self := build test python
 SETUP_bench := build bench python
 SETUP_lint := build lint
 SETUP_docs := docs
 SETUP_wheel := build wheel
 SETUP_image := build wheel image
-SETUP_check-k8s := $(SETUP_image) test k8s vm
-SETUP_check-k8s-quick := $(SETUP_check-k8s)
-SETUP_check-k8s-manifests := build test k8s
-SETUP_check-wheel := $(SETUP_wheel) fresh
-SETUP_check-recipes := $(SETUP_check-wheel)
-SETUP_check-site := docs
 SETUP_deb := build packaging
-SETUP_rpm := build packaging
 
 second_make = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j $(shell nproc)) --no-print-directory PREPARED=1 $@
 # Tests create containers and cgroups, for which a user needs sudo. Afterwards the built files belong to the user again.
@@ -299,134 +278,30 @@ ifndef PREPARED
 $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	@tests/setup/install.sh $(SETUP_$@)
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
-else
-# The targets of a group run at the same time. Each is a make of its own, so what they build must be built before. BESIDE
-# names another target to run beside the integration tests, and in the time that these leave.
-CHECK_GROUPS := check-package-sources+check-unit$(if $(WARM),+check-agent)+check-conformance \
-                check-integration+check-wheel$(BESIDE:%=+%) check-package+check-docs+check-self
-check: all $(UNIT_TESTS) $(WAKE) ## the tests that decide about a change
-	+@MAKE='$(MAKE)' tests/check $(CHECK_GROUPS)
 
-check-unit: $(UNIT_TESTS) ## the unit tests
-	@tests/run $^
+check-%: FORCE
+	@groups=$$(tests/check --packages $*) && tests/setup/install.sh $$groups
+	+@$(if $(needs_root),$(by_sudo),$(second_make))
+else
+check: ## the tests that decide about a change, or those of CHECK='STEP...'
+	+@$(run_steps) $(CHECK)
 
 # Everything, including repetitions. It takes hours.
-check-all: docs ## check, check-vm, check-packages and all of check-sanitize
+check-all: docs ## all tests
 	+@$(MAKE) --no-print-directory ALL=1 lint
-	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check-site check check-recipes check-release check-vm check-packages check-sanitize-all
+	+@$(subst ALL='$(ALL)',ALL=1,$(run_steps)) $(CHECK_ALL)
 	+@$(MAKE) --no-print-directory demo
 	+@$(MAKE) --no-print-directory bench
 
-# The commands of the README on a machine that has make, git and certificates: in minimal systems of Debian.
-check-fresh: ## demo and check-quick in fresh systems of Debian 12 and 13
-	@tests/fresh/run || { [ $$? = 77 ] && echo '0 passed, 0 failed, 1 skipped'; }
-
-# The parts that a change breaks first, in two minutes: for the time between two edits.
-check-quick: $(UNIT_TESTS) all ## unit tests, command line, lifecycle, pysbx: in two minutes
-	@TEST_PYSBX="$$(tests/setup/pysbx '$(abspath $(BUILD))/pysbx-venv')" \
-	    tests/run tests/integration/cli.bats tests/integration/lifecycle.bats tests/smoke $(UNIT_TESTS) tests/self/flaky
-
-# The commands and Python programs of README.md and contrib/docs.
-check-docs: all ## every command and Python example of the documentation
-	@BUILD='$(abspath $(BUILD))' tests/docs/run
-
-# Tests of the test runners, with tests that fail. It runs after check-python, because it uses its virtual environment.
-check-self: all
-	@BUILD='$(abspath $(BUILD))' tests/run tests/self/docs tests/self/flaky tests/self/includes tests/self/ci tests/self/groups tests/self/once
-
-# The agent of a prewarmed Python, without the runtime.
-check-agent: all $(WAKE) ## the agent of a prewarmed Python, without the runtime
-	@tests/run $(if $(ALL),tests/warm/compare) tests/warm/agent.bats
+check-%: FORCE ## one step of the tests: tests/README.md
+	+@$(run_steps) $*
 
 # The programs that tests/fuzz/run runs.
 fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## the fuzz targets, with libFuzzer
 
-# Thirty seconds of each target: tests/fuzz/run.
-check-fuzz: fuzz ## each fuzz target for thirty seconds
-	@tests/fuzz/run --seconds 30
-
-check-integration: all ## the runtime under Podman and other engines
-	@tests/setup/engines
-	@tests/run --mode $(if $(ALL),both,once) tests/integration
-
-# Hours: the tests of warm starts, with more random changes and more tests of packages than in check and check-all.
-check-long: all ## warm starts for hours: 10000 random changes, tests of CPython, numpy, pandas and scipy
-	@version=$$(tar -tf "$$(tests/lib/image pandas)" | sed -n 's|.*usr/bin/python\(3\.[0-9]*\)$$|\1|p') && \
-	    tests/setup/science "$$version" >/dev/null && tests/setup/cpython-tests "$$version" >/dev/null
-	@TEST_MUTATIONS=$${TEST_MUTATIONS:-10000} TEST_STRESS_SEC=$${TEST_STRESS_SEC:-600} BATS_TEST_TIMEOUT=36000 FILE_TIMEOUT=36000 \
-	    tests/run -v tests/integration/warm*.bats tests/warm/packages.bats
-
-# The tests of `pysbx serve` whose extent is a time: schemathesis for ten minutes, and wrk for five.
-check-service: all ## the HTTP service under load and schemathesis: a quarter of an hour
-	@BUILD='$(abspath $(BUILD))' TEST_SCHEMA_SEC=$${TEST_SCHEMA_SEC:-600} TEST_LOAD_SEC=$${TEST_LOAD_SEC:-300} \
-	    contrib/python/check --mode rootless tests/test_service_schema.py tests/test_service_load.py
-
-# The tests that SECURITY.md and THREAT-MODEL.md name as proofs: files of bats, unit tests, and files of the package.
-proofs = $(shell grep -ohE '\b[a-z][a-z_-]*\.$(1)\b' SECURITY.md contrib/python/THREAT-MODEL.md | sort -u)
-check-security: all $(UNIT_TESTS) ## the tests of attacks alone, as SECURITY.md names them
-	+@MAKE='$(MAKE)' tests/check check-security-runtime+check-security-package
-
-check-security-runtime: all $(UNIT_TESTS)
-	@tests/run --mode $(if $(ALL),both,once) $(addprefix tests/integration/,$(call proofs,bats)) \
-	    $(filter $(patsubst %.c,$(BUILD)/tests/unit/%,$(call proofs,c)),$(UNIT_TESTS))
-
-check-security-package: all
-	@BUILD='$(abspath $(BUILD))' contrib/python/check --proofs --mode $(if $(ALL),both,once)
-
-# The parts whose results differ with newer Podman, Docker and containerd: for check-release.
-check-podman: all
-	@tests/run --mode both tests/integration/newer.bats tests/integration/pods.bats tests/integration/network.bats
-
-check-engines: all
-	@tests/run tests/integration/engines-docker.bats tests/integration/engines-containerd.bats
-
-# A build, the unit tests and those two in another release of Debian, on this machine's kernel.
-RELEASE ?= trixie
-check-release: ## tests in another release of Debian: RELEASE=trixie
-	@tests/lib/release $(RELEASE) sh -c 'make -j2 all >/dev/null && tests/check check-unit check-podman check-engines' || \
-	    { [ $$? = 77 ] && echo '0 passed, 0 failed, 1 skipped'; }
-
-check-conformance: all ## the OCI project's validation suite
-	@tests/conformance/run
-
-# The package pysbx: linters, and its tests with the real runtime. `make check` runs the two parts at different times.
-check-python: all ## the package pysbx
-	@BUILD='$(abspath $(BUILD))' contrib/python/check --mode $(if $(ALL),both,once)
-
-check-package-sources:
-	@BUILD='$(abspath $(BUILD))' contrib/python/check --linters-only
-
-check-package: all
-	@BUILD='$(abspath $(BUILD))' contrib/python/check --tests-only --mode $(if $(ALL),both,once)
-
-# In a separate machine, whose kernel enforces limits, labels and profiles.
-check-vm: all ## tests in a virtual machine with systemd, SELinux, AppArmor
-	@tests/vm/check
-
-# The same tests with a build that stops at the first invalid access, overflow or undefined operation.
-SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-check-sanitize: ## tests with AddressSanitizer and UndefinedBehaviorSanitizer
-	+@$(MAKE) --no-print-directory BUILD='$(BUILD)/sanitize' CFLAGS='-O1 -g -U_FORTIFY_SOURCE -Wno-format-truncation -Wno-format-overflow $(SANITIZE)' \
-	    LDFLAGS='$(SANITIZE)' SANITIZED=1 check-sanitized
-
-check-sanitize-all:
-	+@$(MAKE) --no-print-directory ALL=1 check-sanitize
-
-# The unit tests, which reach most of the C code. The files reach what those cannot: a process of create, run and exec, its
-# mounts, errors of commands, a snapshot. With ALL=1 the whole suite, in both modes.
-SANITIZED_FILES := config-mounts config-process errors exec warm
-check-sanitized: all
-	+@MAKE='$(MAKE)' tests/check check-unit $(if $(ALL),check-integration,check-sanitized-files)
-
-check-sanitized-files: all
-	@tests/run $(wildcard $(SANITIZED_FILES:%=tests/integration/%.bats))
-
 # Packages of the distribution, from the last commit: contrib/packaging/README.md.
 deb: ## the package of Debian
 	@BUILD='$(abspath $(BUILD))' contrib/packaging/build-deb
-
-rpm: ## the package of Fedora
-	@BUILD='$(abspath $(BUILD))' contrib/packaging/build-rpm
 
 # The package pysbx with the runtime in it, for x86-64 and aarch64, and its source archive: contrib/python/build-wheel. `make
 # wheel URL=https://HOST/OWNER/NAME` adds the addresses of the project to the metadata.
@@ -437,47 +312,11 @@ wheel: ## the wheels of pysbx, which contain the runtime
 image: ## the container image of pysbx serve
 	@BUILD='$(abspath $(BUILD))' contrib/image/build
 
-# The image under Podman with the runtimes of the distribution, with agent-sandbox's router and client. contrib/k8s alone
-# and on a control plane, and the installer for nodes. The runtime below containerd's interface for Kubernetes. The
-# files name the programs that they need, which are built once: half an hour.
-check-k8s: all ## the image of pysbx serve, and the parts for Kubernetes
-	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
-
-# These files prove most for their CPU time: about 70 seconds, and 35 more to build kubeconform once. The image is extra.
-# The chart is left out, because helm takes more than two minutes of CPU time to build.
-K8S_QUICK := nested two-instances
-check-k8s-quick: all ## the parts of check-k8s that take a minute of CPU time
-	@BUILD='$(abspath $(BUILD))' tests/run $(K8S_QUICK:%=tests/k8s/%.bats)
-
-# The files that need no image, pod or cluster: 4 seconds of CPU time, and four minutes to build helm and others once.
-K8S_MANIFESTS := chart openshift
-check-k8s-manifests: all ## the manifests and the Helm chart of contrib/k8s, without the image
-	@tests/run $(K8S_MANIFESTS:%=tests/k8s/%.bats)
-
-# As an ordinary user, in a minimal system with only Python: tests/wheel/run.
-check-wheel: ## build a wheel, and use it in a fresh system
-	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel $(if $(ALL),,"$$(uname -m)") || [ $$? = 77 ]
-	@BUILD='$(abspath $(BUILD))' tests/run tests/wheel/run
-
-# The recipes of the service, as its page has them, in a minimal system of Debian.
-check-recipes: ## the recipes for nginx, Prometheus and OpenTelemetry, in a fresh system
-	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel || [ $$? = 77 ]
-	@BUILD='$(abspath $(BUILD))' tests/run tests/fresh/recipes
-
-# Builds the package of Debian, and uses it on a copy of this machine's /usr, /etc and /var.
-check-packages: all deb ## install, use and remove the package of Debian
-	@tests/setup/apparmor >/dev/null
-	@TEST_PACKAGES='$(abspath $(BUILD))/packages' tests/run tests/packaging
-
 bench: all ## compare with crun and runc
 	@tests/bench/run $(BENCH_OPTIONS)
 
 docs: ## build the documentation as a site, and check its links
 	@BUILD='$(abspath $(BUILD))' contrib/docs/build
-
-# Test that it refuses a broken link.
-check-site: ## test that make docs refuses broken links
-	@BUILD='$(abspath $(BUILD))' tests/run tests/docs/site
 
 lint: all $(BUILD)/version.h ## all linters
 	@BUILD='$(BUILD)' tests/lint
@@ -493,9 +332,4 @@ clean: ## remove build/
 
 FORCE:
 
-.PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python check-package check-package-sources check-docs \
-        check-integration check-podman check-engines check-release check-conformance check-vm check-long check-service \
-        check-security check-security-runtime check-security-package \
-        check-sanitize \
-        check-sanitize-all check-sanitized check-sanitized-files \
-        check-packages image check-k8s check-k8s-quick check-k8s-manifests fuzz check-fuzz bench docs check-site lint clean FORCE
+.PHONY: help all install install-hook uninstall demo check check-all deb wheel image fuzz docs lint bench clean FORCE

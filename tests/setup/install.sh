@@ -28,7 +28,7 @@ vm          | mmdebstrap e2fsprogs zstd util-linux                              
 python      | chromium curl gcc libc6-dev nginx-light openssl prometheus python3-venv sudo wrk            | chromium-headless curl gcc glibc-devel nginx openssl python3 sudo wrk
 fuzz        | clang libclang-rt-dev python3-venv                                                              | clang compiler-rt python3
 conformance | golang-go git crun                                                                                 | golang git crun
-packaging   | build-essential createrepo-c debhelper dnf dpkg-dev git lintian rpm rpmlint                      | createrepo_c git rpm-build rpmlint
+packaging   | build-essential createrepo-c debhelper dnf dpkg-dev git lintian rpm                              | createrepo_c git rpm-build
 wheel       | binutils gcc-aarch64-linux-gnu python3 python3-venv                                          | binutils gcc-aarch64-linux-gnu python3
 k8s         | curl golang-go gcc libc6-dev openssl prometheus python3 python3-yaml                     | curl golang gcc glibc-devel openssl python3 python3-pyyaml
 image       | buildah mmdebstrap python3 python3-venv crun runc curl golang-go nginx-light libnginx-mod-stream | buildah python3 crun runc curl golang nginx nginx-mod-stream
