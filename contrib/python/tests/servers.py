@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -106,8 +107,9 @@ def server(
         errors: whether it may have logged errors.
         before: a program that starts the server, with its options.
     """
+    environ = {**os.environ, "JOURNAL_STREAM": "0:0"}  # the log has no times then, as in the journal of systemd
     program = [*before, *PROGRAM, command, BEST_EFFORT, "--listen", listen, *arguments]
-    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, env=environ)
     assert process.stderr is not None
     early = []
     while " at " not in (said := process.stderr.readline()):
@@ -128,7 +130,7 @@ def server(
         assert process.wait(60) == 0
         reader.join()
         found.log = [*early, *rest]
-        usual = (USUAL, *["WARNING: "] * warnings, *["ERROR: "] * errors)
+        usual = (USUAL, "DEBUG: ", *["WARNING: "] * warnings, *["ERROR: "] * errors)
         complaints = "".join(line for line in found.log if not line.startswith(usual))
         assert complaints == "", complaints
     finally:

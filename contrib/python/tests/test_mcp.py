@@ -39,6 +39,7 @@ from pysbx.version import VERSION
 from tests.clients import by_stdio
 from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, containers_of, server, wait_until
+from tests.test_command import pysbx
 from tests.test_forged import TWICE
 from tests.test_service import SLEEP
 from tests.test_service_bounds import quickest
@@ -117,6 +118,16 @@ def test_a_client_needs_no_stream_of_the_test_that_first_imports_it(monkeypatch:
     mcp = Server()
     assert mcp.run(test) > 0
     mcp.close()
+
+
+def test_fewer_tools_can_be_offered() -> None:
+    async def names(client: Client) -> list[tuple[str, str | None]]:
+        return [(tool.name, tool.title) for tool in (await client.list_tools()).tools]
+
+    server = Server("--tools", "run_python,list_profiles")
+    assert server.run(names) == [("run_python", "Run Python"), ("list_profiles", "List profiles")]
+    server.close()
+    assert "there is no 'run': there are run_python, " in pysbx("mcp", "--tools", "run").stderr
 
 
 def test_tools_are_described_for_a_model(small: Server) -> None:

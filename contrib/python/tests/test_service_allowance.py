@@ -295,6 +295,27 @@ def test_tls_with_a_certificate_that_is_replaced(tokens: str, tmp_path: Path) ->
     assert any("the old certificate is used" in line for line in service.log)
 
 
+def test_tokens_are_read_again_while_sessions_go_on(tmp_path: Path) -> None:
+    path, other = tmp_path / "tokens", "b" * 32
+    path.write_text(TOKEN)
+    with server("--token-file", str(path), listen="127.0.0.1:0", token=TOKEN, errors=True) as service:
+        place = service.post("/v1/sessions").headers["location"]
+        with service.connect(other) as stranger:
+            assert stranger.post("/v1/run", json={"code": "1"}).status_code == 401
+            path.write_text(f"{TOKEN}\n{other}\n")
+            service.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: stranger.post("/v1/run", json={"code": "1"}).status_code == 200)
+            path.write_text("short")  # which is no token
+            service.process.send_signal(signal.SIGHUP)
+            time.sleep(2)
+            assert stranger.post("/v1/run", json={"code": "1"}).status_code == 200
+            path.write_text(TOKEN)
+            service.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: stranger.post("/v1/run", json={"code": "1"}).status_code == 401)
+        assert service.client.post(f"{place}/run", json={"code": "1"}).status_code == 200
+    assert any("the tokens stay as they were: token: at least" in line for line in service.log)
+
+
 def test_a_handshake_that_does_not_end_is_ended(tokens: str, tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path, "x")
     options = ("--token-file", tokens, "--tls-cert", str(certificate), "--tls-key", str(key))

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import time
 from pathlib import Path
@@ -66,3 +67,25 @@ def test_what_cannot_be_formatted_is_written_all_the_same(capsys: pytest.Capture
     for _ in range(100):
         kept.handle(logging.LogRecord("x", logging.ERROR, __file__, 1, "%d pieces", ("no number",), None))
     assert capsys.readouterr().err.count("ERROR: '%d pieces'") == log.EACH
+
+
+@pytest.mark.parametrize(
+    ("stream", "line"), [("", r"[\d-]{10}T[\d:.]{12}\+00:00 WARNING: text\n"), ("8:1", "WARNING: text\n")]
+)
+def test_text_has_the_time_unless_the_journal_adds_it(
+    stream: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JOURNAL_STREAM", stream)
+    made = log.install()
+    logging.getLogger(log.PACKAGE).warning("text")
+    made.close()
+    assert re.fullmatch(line, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_probes_are_logged_at_debug_only(level: str, tmp_path: Path) -> None:
+    with server("--log-level", level, listen=f"unix:{tmp_path}/s") as service:
+        service.client.get("/health")
+        service.run("1")
+    assert any(" GET /health 200" in f" {line}" for line in service.log) is (level == "debug")
+    assert any("POST /v1/run 200" in line for line in service.log)

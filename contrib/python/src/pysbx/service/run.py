@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -29,6 +30,9 @@ from pysbx.service.sandboxes.state import Settings, Works, guarded
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
+package = logging.getLogger(log.PACKAGE)
+
+ENCRYPT = "--tls-cert, or a proxy with TLS before an address of this machine alone"
 TICK_SEC = 1.0
 # Bytes of a message of a WebSocket.
 SOCKET_SIZE = 1 << 16
@@ -42,9 +46,17 @@ class _Server(uvicorn.Server):
     """A server with a door of its own, which says when it is there, and ends its sandboxes before its requests."""
 
     def __init__(
-        self, config: uvicorn.Config, greeting: str, parts: Works, bounds: Bounds, tls: Certificate | None
+        self,
+        config: uvicorn.Config,
+        greeting: str,
+        parts: Works,
+        bounds: Bounds,
+        *,
+        tls: Certificate | None,
+        tokens: Access,
     ) -> None:
         super().__init__(config)
+        self._tokens = tokens
         self._tls = tls
         self._audit = parts.audit
         self.wants_files = False  # set by a signal, in whose handler no lock may be taken
@@ -85,7 +97,17 @@ class _Server(uvicorn.Server):
             self._audit.reopen()
             if self._tls is not None:
                 self._tls.reload()
+            if self._tokens.file is not None:
+                self._read_tokens()
         asyncio.get_running_loop().call_later(TICK_SEC, self._tick)
+
+    def _read_tokens(self) -> None:
+        try:
+            self._tokens.reload()
+        except (OSError, ValueError) as error:
+            package.error("the tokens stay as they were: %s", error)
+        else:
+            package.info("the tokens were read again")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         systemd.notify("STOPPING=1")
@@ -95,12 +117,13 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _serve(
+def _serve(  # noqa: PLR0917 (the parts of a server, each of another type)
     greeting: str,
     gate: Application,
     listener: socket.socket,
     parts: Works,
     bounds: Bounds,
+    tokens: Access,
     *,
     trusted: Sequence[str] = (),
     tls: Certificate | None = None,
@@ -123,7 +146,7 @@ def _serve(
         timeout_keep_alive=int(HEAD_SEC),
         timeout_graceful_shutdown=SHUTDOWN_SEC,
     )
-    server = _Server(config, greeting, parts, bounds, tls)
+    server = _Server(config, greeting, parts, bounds, tls=tls, tokens=tokens)
 
     def leave(*_: object) -> None:
         server.should_exit = True
@@ -133,7 +156,8 @@ def _serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
-    if parts.audit or tls is not None:  # otherwise the end of a terminal ends the server, as with any program
+    # Without such a file, the end of a terminal ends the server, as with any program.
+    if parts.audit or tls is not None or tokens.file is not None:
         signal.signal(signal.SIGHUP, renew)
     server.run(sockets=[listener])
 
@@ -173,9 +197,11 @@ def _by_http(
         bounds = _bounds(settings, address)
         parts = Works(settings, journal, until=until)
         gate = guarded(application(parts), parts, settings, tokens, methods=methods, pages=pages)
+        if tls is None and access.is_exposed(address):
+            package.warning("listen: other machines reach %s, and tokens travel unencrypted: %s", address, ENCRYPT)
         with spoken_as(interface, offered=parts.offer.packages):
             greeting, trusted = f"pysbx: {NAMES[interface]} at {address}", settings.trusted_proxies
-            _serve(greeting, gate, listener, parts, bounds, trusted=trusted, tls=tls, sockets=sockets)
+            _serve(greeting, gate, listener, parts, bounds, tokens, trusted=trusted, tls=tls, sockets=sockets)
         parts.audit.close()
     finally:
         journal.close()
@@ -224,7 +250,9 @@ def serve_mcp(settings: Settings) -> int:
     def tools(parts: Works) -> MCPServer[Any]:
         # Each has a request that lasts. The others are for calls.
         subscriptions = max(1, parts.places // 2)
-        return make_tools(parts.offer, parts.preparation, parts.jobs, parts.sessions, subscriptions)
+        return make_tools(
+            parts.offer, parts.preparation, parts.jobs, parts.sessions, subscriptions, chosen=settings.tools
+        )
 
     if settings.listen:
         size = settings.request_mb * MIB

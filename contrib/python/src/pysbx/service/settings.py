@@ -86,7 +86,7 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._Argume
         help="let callers ask for this requirement",
     )
     # Callers are strangers, and rlimits leave them much of the machine's memory: the administrator has to allow that.
-    parser.set_defaults(limits="strict")
+    parser.set_defaults(limits="strict", tools=())
     group.add_argument(
         "--best-effort",
         dest="limits",
@@ -111,7 +111,14 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def add_mcp(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pysbx mcp`."""
-    _add(parser, otherwise="default: standard input and output")
+    group = _add(parser, otherwise="default: standard input and output")
+    group.add_argument(
+        "--tools",
+        type=lambda text: tuple(text.split(",")),
+        default=(),
+        metavar="NAMES",
+        help="offer only these tools, such as run_python,list_profiles",
+    )
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -139,5 +146,6 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         log_level=arguments.log_level,
         log_format=arguments.log_format,
         agent_sandbox=arguments.agent_sandbox,
+        tools=arguments.tools,
         **found,
     )

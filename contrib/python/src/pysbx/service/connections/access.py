@@ -31,12 +31,17 @@ BACKLOG = 128
 class Access:
     """The tokens of a server; each is a caller, whose sessions are its own."""
 
-    def __init__(self, tokens: tuple[str, ...] = ()) -> None:
+    def __init__(self, tokens: tuple[str, ...] = (), file: str | None = None) -> None:
         """Take the tokens; without any, all programs that reach the server are the same caller.
+
+        Args:
+            tokens: one for each caller.
+            file: where they were read, for reload.
 
         Raises:
             ValueError: one is too short, or cannot stand in a header.
         """
+        self.file = file
         if not all(TOKEN.fullmatch(token) for token in tokens):
             raise ValueError(
                 f"token: at least {MIN_TOKEN} letters, digits and ._~+/=- are wanted: `openssl rand -hex 32` makes one"
@@ -46,6 +51,14 @@ class Access:
     def __bool__(self) -> bool:
         """Tell whether callers need a token."""
         return bool(self._digests)
+
+    def reload(self) -> None:
+        """Read the file of the tokens again. Callers whose token is gone are refused from now on.
+
+        Raises:
+            OSError, ValueError: see read_tokens; then the tokens stay.
+        """
+        self._digests = read_tokens(self.file)._digests
 
     def caller(self, authorization: str) -> str | None:
         """Return the name of a caller, by the header Authorization, or None if the token is not known."""
@@ -74,7 +87,7 @@ def read_tokens(file: str | None) -> Access:
         raise ValueError(f"token file '{file}': {error}") from error
     if not found:
         raise ValueError(f"token file '{file}': it is empty")
-    return Access(found)
+    return Access(found, file)
 
 
 @dataclass(frozen=True)
@@ -169,6 +182,16 @@ def check_proxies(named: Iterable[str]) -> None:
         except ValueError as error:
             advice = "give the address or network of the proxy, such as 127.0.0.1 or 10.0.0.0/8"
             raise ValueError(f"trusted_proxy: {error}: {advice}") from None
+
+
+def is_exposed(address: Address) -> bool:
+    """Tell whether other machines may reach an address."""
+    if address.path:
+        return False
+    try:
+        return not ipaddress.ip_address(address.host).is_loopback
+    except ValueError:
+        return address.host != "localhost"
 
 
 def address_of(listener: socket.socket) -> Address:

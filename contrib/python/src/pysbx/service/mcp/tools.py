@@ -15,7 +15,7 @@ import io
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar, cast
 
@@ -35,6 +35,7 @@ from pysbx.service.connections.admission import Application, caller
 from pysbx.service.connections.json_bounds import LISTED, MAX_FILES, check_files, check_parts, may_have_too_many
 from pysbx.service.connections.problems import clean, meant
 from pysbx.service.http.fields import bounds
+from pysbx.service.mcp.command_tools import CommandTools
 from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, Stdin, as_tool_error, with_progress
 from pysbx.service.mcp.tool_changes import Changes
 from pysbx.service.mcp.tool_results import RunResult, file_of, result_of
@@ -346,10 +347,27 @@ async def whole_lines() -> AsyncIterator[str]:
 
 
 def make_tools(
-    offer: Offer, preparation: Preparation, jobs: Jobs, sessions: Sessions, subscriptions: int = 1
+    offer: Offer,
+    preparation: Preparation,
+    jobs: Jobs,
+    sessions: Sessions,
+    subscriptions: int = 1,
+    *,
+    chosen: Sequence[str] = (),
 ) -> MCPServer[Any]:
-    """Return the server of the tools, for any transport, with at most so many subscriptions."""
-    from pysbx.service.mcp.command_tools import CommandTools  # noqa: PLC0415 (it uses this module)
+    """Return the server of the tools, for any transport.
+
+    Args:
+        offer: what callers may choose.
+        preparation: of the sandboxes.
+        jobs: the threads.
+        sessions: of the server.
+        subscriptions: at most so many.
+        chosen: the names of the tools that are offered; by default all.
+
+    Raises:
+        ValueError: there is no such tool.
+    """
 
     @contextlib.asynccontextmanager
     async def life(_: MCPServer[Any]) -> AsyncIterator[None]:
@@ -374,7 +392,7 @@ def make_tools(
     tools, commands = Tools(offer, jobs, sessions), CommandTools(jobs, sessions)
     writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    for tool, about_it in (
+    offered = (
         (tools.run_python, writes),
         (tools.start_session, writes),
         (tools.run_in_session, writes),
@@ -392,8 +410,14 @@ def make_tools(
         (commands.read_process, writes),
         (commands.write_process, writes),
         (commands.signal_process, writes),
-    ):
-        server.add_tool(tool, description=tool.__doc__ or "", annotations=about_it)
+    )
+    names = [tool.__name__ for tool, _ in offered]
+    if unknown := [name for name in chosen if name not in names]:
+        raise ValueError(f"tools: there is no '{unknown[0]}': there are {', '.join(names)}")
+    for tool, about_it in offered:
+        if not chosen or tool.__name__ in chosen:
+            title = tool.__name__.replace("_", " ").capitalize().replace("python", "Python")
+            server.add_tool(tool, title=title, description=tool.__doc__ or "", annotations=about_it)
     return server
 
 

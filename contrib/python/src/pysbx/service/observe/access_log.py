@@ -24,6 +24,8 @@ GONE = 499
 # Of a WebSocket, which begins as a GET: RFC 6455, section 4.1.
 UPGRADE, ACCEPTED = "GET", 101
 ANSWERS = ("http.response.start", "websocket.http.response.start")
+# What a machine asks for every few seconds.
+PROBES = ("/health", "/healthz", "/readyz", "/metrics")
 # From this status on, a problem is the server's.
 SERVERS = 500
 
@@ -91,8 +93,9 @@ class Watch:
             if (problem := answered_with.get()) is not None:
                 self._meters.refused(problem.kind.name)
                 note(problem)
-            if logger.isEnabledFor(logging.INFO):
+            level = logging.DEBUG if route in PROBES else logging.INFO
+            if logger.isEnabledFor(level):
                 name = name_of(who)
                 fields = {"method": method, "path": shown, "status": status, "caller": name, "bytes": size}
                 text = f"{method} {shown} {status} {seconds * 1000:.0f} ms {size} bytes caller {name}"
-                logger.info("%s", text, extra={"fields": {**fields, "seconds": round(seconds, 4)}})
+                logger.log(level, "%s", text, extra={"fields": {**fields, "seconds": round(seconds, 4)}})

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -69,10 +70,10 @@ def message_of(record: logging.LogRecord, length: int) -> str:
 class Log(logging.Handler):
     """Write records to standard error, a bounded number of each kind."""
 
-    def __init__(self, form: str = "text") -> None:
-        """Create a handler that has seen no record yet, and writes text or json."""
+    def __init__(self, form: str = "text", *, dated: bool = False) -> None:
+        """Create a handler that has seen no record yet, and writes text or json; text may begin with the time."""
         super().__init__()
-        self._json = form == "json"
+        self._json, self._dated = form == "json", dated
         self._seen: dict[Kind, _Seen] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -102,8 +103,11 @@ class Log(logging.Handler):
             # The end of a traceback says most.
             trace = logging.Formatter().formatException(record.exc_info)[-MAX_LENGTH:]
         if not self._json:
-            return "\n".join(filter(None, (f"{record.levelname}: {text}", trace)))
+            return "\n".join(filter(None, (self._line(record.levelname, text), trace)))
         return self._object(record.levelname, record.name, text, getattr(record, "fields", {}), trace)
+
+    def _line(self, level: str, text: str) -> str:
+        return f"{_now()} {level}: {text}" if self._dated else f"{level}: {text}"
 
     def _object(self, level: str, logger: str, message: str, fields: Mapping[str, object], trace: str = "") -> str:
         about = {"time": timestamp(), "level": level.lower(), "logger": logger, "message": message, **fields}
@@ -131,7 +135,8 @@ class Log(logging.Handler):
                 del self._seen[kind]
                 if seen.suppressed:
                     text = f"{seen.suppressed} more like this were not logged: {seen.example}"
-                    self._write(self._object(seen.level, PACKAGE, text, {}) if self._json else f"{seen.level}: {text}")
+                    as_json = self._object(seen.level, PACKAGE, text, {}) if self._json else ""
+                    self._write(as_json or self._line(seen.level, text))
 
     def _write(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # its reader has ended, or it is closed
@@ -149,9 +154,9 @@ def install(level: str = "info", form: str = "text") -> Log:
 
     Args:
         level: of the package, as command.serve names it.
-        form: text or json.
+        form: text or json. Text has the time, unless the journal of systemd adds it.
     """
-    log, root = Log(form), logging.getLogger()
+    log, root = Log(form, dated=not os.environ.get("JOURNAL_STREAM")), logging.getLogger()
     for other in tuple(root.handlers):
         root.removeHandler(other)
     root.addHandler(log)

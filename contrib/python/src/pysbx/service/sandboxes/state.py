@@ -53,6 +53,7 @@ class Settings:
         trusted_proxies: addresses and networks whose X-Forwarded-For and X-Forwarded-Proto are believed.
         log_level: of the package's records: debug, info, warning or error.
         log_format: text or json.
+        tools: names of the tools that a model gets; by default all.
         agent_sandbox: also answer as a sandbox of agent-sandbox does: see agent_sandbox.py.
     """
 
@@ -79,6 +80,7 @@ class Settings:
     trusted_proxies: tuple[str, ...] = ()
     log_level: str = "info"
     log_format: str = "text"
+    tools: tuple[str, ...] = ()
     agent_sandbox: bool = False
 
     def __post_init__(self) -> None:
