@@ -127,7 +127,7 @@ def test_fewer_tools_can_be_offered() -> None:
     server = Server("--tools", "run_python,list_profiles")
     assert server.run(names) == [("run_python", "Run Python"), ("list_profiles", "List profiles")]
     server.close()
-    assert "there is no 'run': there are run_python, " in pysbx("mcp", "--tools", "run").stderr
+    assert "there is no 'run': there are run_python, " in pysbx("mcp", BEST_EFFORT, "--tools", "run").stderr
 
 
 def test_tools_are_described_for_a_model(small: Server) -> None:
