@@ -107,7 +107,7 @@ class Log(logging.Handler):
         return self._object(record.levelname, record.name, text, getattr(record, "fields", {}), trace)
 
     def _line(self, level: str, text: str) -> str:
-        return f"{_now()} {level}: {text}" if self._dated else f"{level}: {text}"
+        return f"{timestamp()} {level}: {text}" if self._dated else f"{level}: {text}"
 
     def _object(self, level: str, logger: str, message: str, fields: Mapping[str, object], trace: str = "") -> str:
         about = {"time": timestamp(), "level": level.lower(), "logger": logger, "message": message, **fields}
