@@ -1,1 +1,1 @@
-"""What the package stands on: directories, texts, threads, programs, and files that nobody trusts."""
+"""The foundation: directories, texts, threads, programs, and files that are not trusted."""

@@ -1,1 +1,1 @@
-"""What callers use: run_code, sessions, and the decorators."""
+"""The calls of the package: run_code, sessions, and the decorators."""

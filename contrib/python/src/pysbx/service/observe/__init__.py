@@ -1,1 +1,1 @@
-"""What an operator sees of a server: logs, metrics, traces."""
+"""The observation of a server: logs, metrics, traces."""

@@ -24,7 +24,7 @@ GONE = 499
 # Of a WebSocket, which begins as a GET: RFC 6455, section 4.1.
 UPGRADE, ACCEPTED = "GET", 101
 ANSWERS = ("http.response.start", "websocket.http.response.start")
-# What a machine asks for every few seconds.
+# Routes that a machine asks for every few seconds.
 PROBES = ("/health", "/healthz", "/readyz", "/metrics")
 # From this status on, a problem is the server's.
 SERVERS = 500
