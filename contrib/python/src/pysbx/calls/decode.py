@@ -7,6 +7,7 @@ bounds the nesting.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 import decimal
@@ -29,8 +30,8 @@ import msgpack
 
 from pysbx.calls import tables
 from pysbx.errors import SerializationError
-from pysbx.inside import frames
-from pysbx.inside.wire import MAX_ELEMENTS, Code
+from pysbx.inside import frames, scalars
+from pysbx.inside.wire import DEFAULTS, MAPPINGS, MAX_ELEMENTS, MAX_FLAGS, Code
 
 # Characters of a name in an answer that an error quotes.
 MAX_NAME = 200
@@ -49,7 +50,7 @@ DATETIME = 3
 # ZoneInfo looks a key up as a file, and as a part of the package tzdata.
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 # The type of the content of each kind of labels: see frames.make_index.
-LABELS = {"range": "list", "array": "ndarray", "object": "list", "str": "list"}
+LABELS = dict.fromkeys(("range", "object", "string", "zone", "categories", "levels"), "list") | {"array": "ndarray"}
 DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)")
 
 T = TypeVar("T")
@@ -213,7 +214,18 @@ class _Decoder:
         kind = self.known(module, name)
         if not issubclass(kind, enum.Enum):
             raise SerializationError(f"'{name}' is not an enumeration on this side")
-        return kind.__members__[member]
+        return kind.__members__[member] if type(member) is str else self.combined(kind, member)
+
+    @staticmethod
+    def combined(kind: type[enum.Enum], number: Any) -> enum.Enum:
+        """Return a combination of flags. The class keeps each one, so there must be few."""
+        known = kind.__members__.values()
+        bits = functools.reduce(lambda one, other: one | other.value, known, 0)
+        if not issubclass(kind, enum.Flag) or len(known) > MAX_FLAGS or type(number) is not int or number & ~bits:
+            raise SerializationError(f"the answer has a combination of flags that '{kind.__qualname__}' does not have")
+        found = kind._value2member_map_.get(number)
+        # That of module enum itself: a class may have one of its own.
+        return enum.Flag._missing_.__func__(kind, number) if found is None else found  # type: ignore[attr-defined,no-any-return]
 
     def read_dataclass(self, items: list[Any]) -> Any:
         module, name, content = items
@@ -252,6 +264,11 @@ class _Decoder:
             return kind.type()
         found = numpy.frombuffer(content, dtype=kind, count=1)
         self.check_elements(numpy, found)
+        if kind.kind == "S":  # numpy removes each NUL at the end of an element
+            return kind.type(content[: kind.itemsize])
+        if kind.kind == "U":
+            letters = found.view(numpy.dtype("u4").newbyteorder(kind.byteorder))
+            return kind.type("".join(map(chr, letters)))
         return found[0]
 
     @staticmethod
@@ -288,14 +305,53 @@ class _Decoder:
             frame.isetitem(number, pandas.Series(column, index=frame.index, dtype=object))
         return frame
 
+    def read_strings(self, items: list[Any]) -> Any:
+        *parts, frame = items
+        if type(frame) is not tables.library("pandas", "a pandas table").DataFrame:
+            raise SerializationError("the answer has malformed strings")
+        for number, storage, missing in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            frame.isetitem(number, frame.iloc[:, number].astype(frames.string_dtype(storage, missing)))
+        return frame
+
+    def read_columns(self, items: list[Any]) -> Any:
+        rows, *parts = items
+        tables.library("pandas", "a pandas table")
+        for kind, content in zip(parts[::2], parts[1::2], strict=True):
+            if type(content).__name__ != (LABELS.get(kind) if isinstance(kind, str) else None):
+                raise SerializationError("the answer has malformed columns")
+        return frames.make_columns(rows, parts)
+
+    def read_marks(self, items: list[Any]) -> Any:
+        attributes, twice, table = items
+        pandas = tables.library("pandas", "a pandas table")
+        if type(table) not in (pandas.DataFrame, pandas.Series) or type(attributes) is not dict:
+            raise SerializationError("the answer has malformed marks")
+        table = table if twice else table.set_flags(allows_duplicate_labels=False)
+        table.attrs = attributes
+        return table
+
+    def read_pandas(self, items: list[Any]) -> Any:
+        kind, *parts = items
+        pandas = tables.library("pandas", "a value of pandas")
+        if kind in ("Index", "array") and type(parts[0]) not in (pandas.DataFrame, pandas.Series):
+            raise SerializationError("the answer has a malformed value of pandas")
+        return scalars.make_scalar(kind, parts)
+
+    def read_collection(self, items: list[Any]) -> Any:
+        name, default, *parts = items
+        kind: Any = {one.__name__: one for one in MAPPINGS}[name]
+        factory: Any = default and {one.__name__: one for one in DEFAULTS}[default]
+        content = self.to_dict(list(zip(parts[::2], parts[1::2], strict=True)))
+        return kind(factory, content) if kind is collections.defaultdict else kind(content)
+
     def read_labels(self, items: list[Any]) -> Any:
-        axis, name, kind, content, frame = items
+        axis, names, kind, content, frame = items
         pandas = tables.library("pandas", "a pandas table")
         form = LABELS.get(kind) if isinstance(kind, str) else None
         if type(frame) is not pandas.DataFrame or axis not in (0, 1) or type(content).__name__ != form:
             raise SerializationError("the answer has malformed labels")
         index = frames.make_index(kind, content)
-        index.name = name
+        index.names = names
         return frame.set_axis(index, axis=axis)  # pandas refuses another number of labels
 
     def read_frequency(self, items: list[Any]) -> Any:
@@ -380,4 +436,11 @@ ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
     Code.CELLS: _Decoder.read_cells,
     Code.LABELS: _Decoder.read_labels,
     Code.FREQUENCY: _Decoder.read_frequency,
+    Code.RANGE: lambda self, items: range(*items),
+    Code.DEQUE: lambda self, items: collections.deque(items[1:], items[0]),
+    Code.MAPPING: _Decoder.read_collection,
+    Code.PANDAS: _Decoder.read_pandas,
+    Code.MARKS: _Decoder.read_marks,
+    Code.STRINGS: _Decoder.read_strings,
+    Code.COLUMNS: _Decoder.read_columns,
 }

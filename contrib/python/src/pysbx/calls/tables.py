@@ -95,7 +95,10 @@ def to_polars(data: bytes) -> Any:
         for chunk in column.chunks:
             _check_times(types, chunk, field.name)
     try:
-        return polars.from_arrow(table)
+        # from_arrow() gives a column without a name one.
+        found = polars.from_arrow(table.rename_columns([str(number) for number in range(table.num_columns)]))
+        found.columns = table.column_names
+        return found
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # not an Exception, so it is caught here
             raise

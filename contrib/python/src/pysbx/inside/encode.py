@@ -5,6 +5,7 @@ Types are exact: a subclass may contain more than its base, and the rest would b
 
 from __future__ import annotations
 
+import collections
 import copyreg
 import dataclasses
 import datetime
@@ -21,10 +22,11 @@ from typing import Any
 import msgpack
 
 from .frames import convert_pandas, stream
-from .refusal import Unserializable
-from .wire import MAX_DEPTH, MAX_ELEMENTS, Code
+from .refusal import Unserializable, shown
+from .scalars import convert_scalar, kind_of
+from .wire import DEFAULTS, MAPPINGS, MAX_DEPTH, MAX_ELEMENTS, MAX_FLAGS, Code
 
-CONTAINERS = (list, tuple, dict, set, frozenset)
+CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, *MAPPINGS)
 ARRAY_KINDS = "biufcSUMm"
 TABLES = {"pandas": ("DataFrame", "Series"), "polars": ("DataFrame", "Series"), "pyarrow": ("Table",)}
 Packer = msgpack.Packer  # msgpack is ours: code in the sandbox may import another version of it
@@ -61,9 +63,9 @@ def _written_out(value: Any, known: dict[int, int], depth: int) -> int:
     if id(value) not in known:
         known[id(value)] = 0
         inner = [part for part in value if type(part) in CONTAINERS]
-        if kind is dict:
+        if issubclass(kind, dict):
             inner += [part for part in value.values() if type(part) in CONTAINERS]
-        plain = len(value) * (1 + (kind is dict)) - len(inner)
+        plain = len(value) * (1 + issubclass(kind, dict)) - len(inner)
         known[id(value)] = 1 + plain + sum(_written_out(part, known, depth + 1) for part in inner)
     return known[id(value)]
 
@@ -87,11 +89,33 @@ def _integer(value: int, path: str, depth: int) -> Any:
 
 
 def _mapping(value: dict[Any, Any], path: str, depth: int) -> Any:
-    keys = [_convert(key, f"key {key!r:.80} of {path}", depth) for key in value]
-    items = [_convert(item, f"{path}[{key!r:.80}]", depth) for key, item in value.items()]
+    keys, items = _pairs(value, path, depth)
     if any(isinstance(key, list) for key in keys):
         return _ext(Code.DICT, [part for pair in zip(keys, items, strict=True) for part in pair])
     return dict(zip(keys, items, strict=True))
+
+
+def _pairs(value: dict[Any, Any], path: str, depth: int) -> tuple[list[Any], list[Any]]:
+    keys = [_convert(key, f"key {shown(key)} of {path}", depth) for key in value]
+    return keys, [_convert(item, f"{path}[{shown(key)}]", depth) for key, item in value.items()]
+
+
+def _collection(value: Any, path: str, depth: int) -> Any:
+    """Convert a dictionary of module collections."""
+    default = getattr(value, "default_factory", None)
+    if getattr(value, "__dict__", None) or (default is not None and default not in DEFAULTS):
+        raise Unserializable(value, path)
+    keys, items = _pairs(value, path, depth)
+    content = [part for pair in zip(keys, items, strict=True) for part in pair]
+    return _ext(Code.MAPPING, [type(value).__name__, default and default.__name__, *content])
+
+
+def _deque(value: collections.deque[Any], path: str, depth: int) -> Any:
+    return _ext(Code.DEQUE, [value.maxlen, *_sequence(None)(value, path, depth)])
+
+
+def _range(value: range, path: str, depth: int) -> Any:
+    return _ext(Code.RANGE, [_integer(part, path, depth) for part in (value.start, value.stop, value.step)])
 
 
 def _zone(value: datetime.tzinfo | None, path: str) -> Any:
@@ -131,6 +155,9 @@ EXACT: dict[type, Callable[[Any, str, int], Any]] = {
     bytes: lambda value, path, depth: value,
     list: _sequence(None),
     dict: _mapping,
+    **dict.fromkeys(MAPPINGS, _collection),
+    collections.deque: _deque,
+    range: _range,
     tuple: _sequence(Code.TUPLE),
     set: _sequence(Code.SET),
     frozenset: _sequence(Code.FROZENSET),
@@ -154,9 +181,13 @@ EXACT: dict[type, Callable[[Any, str, int], Any]] = {
 
 def _enum(value: enum.Enum, path: str) -> Any:
     kind = type(value)
-    if value.name is None or value.name not in kind.__members__:
-        raise Unserializable(value, path, f"{value!r:.80} is a combination of flags without a name of its own")
-    return _ext(Code.ENUM, [kind.__module__, kind.__qualname__, value.name])
+    if value.name in kind.__members__:
+        return _ext(Code.ENUM, [kind.__module__, kind.__qualname__, value.name])
+    number = value.value
+    if not isinstance(value, enum.Flag) or type(number) is not int or len(kind.__members__) > MAX_FLAGS:
+        reason = f"{shown(value)} is a combination of flags without a name of its own: return its value"
+        raise Unserializable(value, path, reason)
+    return _ext(Code.ENUM, [kind.__module__, kind.__qualname__, _integer(number, path, 0)])
 
 
 def _dataclass(value: Any, path: str, depth: int) -> Any:
@@ -193,10 +224,6 @@ def _numpy(value: Any, path: str) -> Any:
 
 
 def _table(value: Any, path: str, depth: int) -> Any:
-    try:
-        import pyarrow  # noqa: F401 (that it can be)
-    except ImportError:
-        raise Unserializable(value, path, "tables travel as Arrow: add pyarrow to the dependencies") from None
     pandas = sys.modules.get("pandas")
     try:
         if pandas is not None and type(value) in (pandas.DataFrame, pandas.Series):
@@ -214,11 +241,16 @@ def _polars(value: Any, path: str) -> Any:
     polars = sys.modules["polars"]
     code = Code.POLARS_FRAME if type(value) is polars.DataFrame else Code.POLARS_SERIES
     frame = value if code is Code.POLARS_FRAME else value.to_frame()
-    if any(dtype == polars.Object for dtype in frame.dtypes):
-        raise Unserializable(value, path, "a polars table with a column of dtype Object cannot leave the sandbox")
+    for dtype in frame.dtypes:
+        if dtype == polars.Object or "Int128" in str(dtype):  # of the latter, pyarrow has no form
+            raise Unserializable(value, path, f"a polars table with a column of dtype {dtype} cannot leave the sandbox")
     # The other side may have an older pyarrow, which does not know views of text; neither does polars before 1.1.
     form = {"compat_level": polars.CompatLevel.oldest()} if hasattr(polars, "CompatLevel") else {}
-    return Ext(int(code), stream(frame.to_arrow(**form)))
+    written = frame.write_ipc_stream(None, **form).getvalue()  # by polars itself: pyarrow need not be here
+    found = polars.read_ipc_stream(written)
+    if found.schema != frame.schema:
+        raise Unserializable(value, path, f"Arrow has no form for columns of {frame.schema!s:.200}")
+    return Ext(int(code), written)
 
 
 def _is_table(value: object) -> bool:
@@ -229,7 +261,7 @@ def _is_table(value: object) -> bool:
     return False
 
 
-def _convert(value: Any, path: str, depth: int) -> Any:
+def _convert(value: Any, path: str, depth: int) -> Any:  # noqa: PLR0911 (one for each kind)
     if depth > MAX_DEPTH:
         raise Unserializable(value, path[:200], "nested too deeply, or contains itself")
     convert = EXACT.get(type(value))
@@ -239,9 +271,15 @@ def _convert(value: Any, path: str, depth: int) -> Any:
         return _enum(value, path)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _dataclass(value, path, depth + 1)
+    if isinstance(value, datetime.tzinfo):
+        return _zone(value, path)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return _numpy(value, path)
     if _is_table(value):
         return _table(value, path, depth + 1)
+    if kind := kind_of(value):
+        return _ext(Code.PANDAS, convert_scalar(kind, value, path, lambda part, at: _convert(part, at, depth + 1)))
+    if numpy is not None and isinstance(value, numpy.dtype):
+        raise Unserializable(value, path, f"a dtype cannot leave the sandbox: return str(…), here {str(value)!r}")
     raise Unserializable(value, path)

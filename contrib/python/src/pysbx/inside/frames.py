@@ -15,7 +15,7 @@ from typing import Any
 
 import msgpack
 
-from .refusal import Unserializable
+from .refusal import Unserializable, shown
 from .wire import Code
 
 # Arrow's name for a level of an index that has no name.
@@ -32,12 +32,19 @@ Convert = Callable[[Any, str], Any]
 
 
 def stream(table: Any) -> bytes:
-    """Return a table of pyarrow as an Arrow stream."""
+    """Return a table of pyarrow as an Arrow stream, which has a batch also if there are no rows.
+
+    Without a batch, the stream would not have the categories.
+    """
     import pyarrow
 
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
+        if not table.num_rows:
+            columns = [column.combine_chunks() for column in table.columns]
+            arrays = [one.chunk(0) if isinstance(one, pyarrow.ChunkedArray) else one for one in columns]
+            writer.write_batch(pyarrow.RecordBatch.from_arrays(arrays, schema=table.schema))
     return bytes(sink.getvalue())
 
 
@@ -110,9 +117,32 @@ def _same_dtypes(found: Any, wanted: Any) -> bool:
         return bool(found.ordered == wanted.ordered) and same_indexes(found.categories, wanted.categories)
     if hasattr(wanted, "tz"):
         return bool(found.unit == wanted.unit and str(found.tz) == str(wanted.tz))
-    if type(wanted).__name__ == "StringDtype":  # whether Python or Arrow stores them is not visible in a value
-        return repr(getattr(found, "na_value", None)) == repr(getattr(wanted, "na_value", None))
+    if type(wanted).__name__ == "StringDtype":
+        return [found.storage, _missing(found)] == [wanted.storage, _missing(wanted)]
     return bool(found == wanted)
+
+
+def _missing(dtype: Any) -> str:
+    return "nan" if str(getattr(dtype, "na_value", "NA")) == "nan" else "NA"
+
+
+def _string_form(dtype: Any) -> list[str]:
+    """Return the arguments of string_dtype() for a dtype."""
+    usual = string_dtype("", _missing(dtype)).storage
+    return ["" if dtype.storage == usual else dtype.storage, _missing(dtype)]
+
+
+def string_dtype(storage: str, missing: str) -> Any:
+    """Return a dtype of strings.
+
+    Args:
+        storage: how pandas stores them: "python", "pyarrow"; "" as it does by default, which depends on pyarrow.
+        missing: "nan" or "NA".
+    """
+    import pandas
+
+    options = {"na_value": float("nan")} if missing == "nan" else {}
+    return pandas.StringDtype(storage or None, **options)
 
 
 def _same_cells(found: Any, wanted: Any) -> bool:
@@ -130,8 +160,6 @@ def _same_values(found: Any, wanted: Any) -> bool:
         return _same_cells(list(found), list(wanted))
     if _is_plain(wanted.dtype):  # all bits: equals() tells neither signs of zero apart nor those of NaN
         return bool(found.to_numpy().tobytes() == wanted.to_numpy().tobytes())
-    if type(wanted.dtype).__name__ == "StringDtype":
-        found = found.astype(wanted.dtype)
     return bool(found.equals(wanted))
 
 
@@ -151,8 +179,8 @@ def same_indexes(found: Any, wanted: Any) -> bool:
     return all(_same_values(found.get_level_values(n), wanted.get_level_values(n)) for n in levels)
 
 
-def _lost(value: Any, path: str, what: str, shown: object, advice: str) -> Unserializable:
-    return Unserializable(value, path, f"{what}, {shown!r:.200}, would be lost: {advice}")
+def _lost(value: Any, path: str, what: str, labels: object, advice: str) -> Unserializable:
+    return Unserializable(value, path, f"{what}, {shown(labels, 200)}, would be lost: {advice}")
 
 
 def _returned(frame: Any) -> Any:
@@ -164,27 +192,37 @@ def _returned(frame: Any) -> Any:
         return to_pandas(_of_pandas(frame))
 
 
-def _labels(index: Any) -> tuple[str, Any] | None:
-    """Return the kind and the content of an index of one level for make_index(), or None if it has no such form."""
-    if index.nlevels > 1:
-        return None
+def _labels(index: Any) -> tuple[str, Any] | None:  # noqa: PLR0911 (one for each kind)
+    """Return the kind and the content of an index for make_index(), or None if it has no such form."""
+    if type(index).__name__ == "MultiIndex":
+        return _together("levels", [_labels(index.get_level_values(number)) for number in range(index.nlevels)])
     if type(index).__name__ == "RangeIndex":
         return "range", [index.start, index.stop, index.step]
     if _is_plain(index.dtype):
         return "array", index.to_numpy()
     if index.dtype == object:
         return "object", list(index)
-    if index.dtype == "str":
-        return "str", list(index)
+    if type(index.dtype).__name__ == "StringDtype":
+        return "string", [*_string_form(index.dtype), index.isna(), [str(label) for label in index.fillna("")]]
+    if hasattr(index.dtype, "tz"):
+        return "zone", [index.tz_convert(None).to_numpy(), index.tz]
+    if hasattr(index.dtype, "categories"):
+        return _together("categories", [_labels(index.categories)], index.codes, bool(index.ordered))
     return None
 
 
-def make_index(kind: str, content: Any) -> Any:
+def _together(kind: str, parts: list[tuple[str, Any] | None], *others: Any) -> tuple[str, Any] | None:
+    """Return labels that are made of others, or None if these have no form."""
+    return (kind, [*others, *(item for part in parts for item in part or ())]) if all(parts) else None
+
+
+def make_index(kind: str, content: Any) -> Any:  # noqa: PLR0911 (one for each kind)
     """Return an index that Arrow does not bring back.
 
     Args:
-        kind: "range"; "array" for a numpy array; "object" or "str" for a list of labels.
-        content: start, stop and step of a range; otherwise the labels.
+        kind: "range"; "array" for a numpy array; "object" for a list; "string"; "zone" for times in a time zone;
+            "categories"; "levels" for several.
+        content: the result of _labels().
 
     Raises:
         Exception: they do not fit together.
@@ -196,10 +234,26 @@ def make_index(kind: str, content: Any) -> Any:
         return pandas.RangeIndex(*content)
     if kind == "array":
         return pandas.Index(content)
+    if kind == "zone":
+        times, zone = content
+        return pandas.DatetimeIndex(times).tz_localize("UTC").tz_convert(zone)
+    if kind == "categories":
+        codes, ordered, inner, labels = content
+        made = pandas.Categorical.from_codes(codes, make_index(inner, labels), ordered=ordered)
+        return pandas.CategoricalIndex(made)
+    if kind == "levels":
+        return pandas.MultiIndex.from_arrays([make_index(*pair) for pair in zip(content[::2], content[1::2])])  # noqa: B905
+    if kind == "string":
+        storage, missing, gaps, strings = content
+        cells = numpy.array(strings, dtype=object)
+        cells[gaps] = None
+        return pandas.Index(pandas.array(cells, dtype=string_dtype(storage, missing)))
+    if kind != "object":
+        raise ValueError("unknown labels")
     labels = numpy.empty(len(content), dtype=object)
     for number, label in enumerate(content):  # an array of tuples would be one of more dimensions
         labels[number] = label
-    return pandas.Index(labels, dtype={"object": object, "str": "str"}[kind], tupleize_cols=False)
+    return pandas.Index(labels, dtype=object, tupleize_cols=False)
 
 
 def _comes_back_as_columns(index: Any) -> bool:
@@ -220,7 +274,7 @@ def _comes_back_as_rows(index: Any) -> bool:
         return False
 
 
-def _labels_apart(value: Any, path: str, axis: int, convert: Convert) -> tuple[Any, list[Any] | None]:
+def _labels_apart(value: Any, path: str, axis: int, convert: Convert, *, arrow: bool) -> tuple[Any, list[Any] | None]:
     """Return a table whose labels come back, and those that it had before if they do not.
 
     Args:
@@ -228,20 +282,21 @@ def _labels_apart(value: Any, path: str, axis: int, convert: Convert) -> tuple[A
         path: where it is.
         axis: 0 for the labels of rows, 1 for those of columns.
         convert: see convert_pandas.
+        arrow: whether pyarrow is here.
 
     Raises:
         Unserializable: there is no form for the labels.
     """
     index = value.axes[axis]
-    if (_comes_back_as_rows, _comes_back_as_columns)[axis](index):
+    if arrow and (_comes_back_as_rows, _comes_back_as_columns)[axis](index):
         return value, None
     what, name = (("rows", "table.index"), ("columns", "frame.columns"))[axis]
     kind, content = _labels(index) or ("", None)
     # A frequency is sent only for rows.
     if not kind or (axis and getattr(index, "freq", None) is not None):
-        advice = f"make them strings first: {name} = {name}.map(str)"
+        advice = f"make them strings first: {name} = {name}.map(str)" + ("" if arrow else ", or add pyarrow")
         raise _lost(value, path, f"the labels of its {what}", index, advice)
-    parts = [axis, convert(index.name, f"{path}.{name.partition('.')[2]}.name"), kind]
+    parts = [axis, convert(list(index.names), f"{path}.{name.partition('.')[2]}.name"), kind]
     plain = value.set_axis([str(number) for number in range(len(index))] if axis else range(len(index)), axis=axis)
     return plain, [*parts, convert(content, f"{path}.{name.partition('.')[2]}")]
 
@@ -257,19 +312,24 @@ def _comes_back(column: Any) -> bool:
     return _same_values(found, column)
 
 
-def _apart(value: Any, path: str, convert: Convert) -> tuple[Any, list[Any]]:
-    """Return a table that Arrow can hold, and the cells of its other columns as [position, cells, …].
+def _apart(value: Any, path: str, convert: Convert) -> tuple[Any, list[Any], list[Any]]:
+    """Return a table that Arrow can hold, and the parts of its other columns.
+
+    These are cells as [position, cells, …], and dtypes of strings as [position, storage, missing value, …].
 
     Raises:
         Unserializable: a cell has no form, or the other side would see a column changed.
     """
-    plain, cells = value, []
+    plain, cells, strings = value, [], []
     for number, dtype in enumerate(value.dtypes):
         column = value.iloc[:, number]
         if _is_plain(dtype) or _comes_back(column):
             continue
         label = value.columns[number]
-        called = f"{path}[{label!r:.80}]" if label != "" else path
+        called = f"{path}[{shown(label)}]" if type(label) is not str or label else path
+        if type(dtype).__name__ == "StringDtype" and _comes_back(column.astype("str")):
+            strings += [number, *_string_form(dtype)]
+            continue
         if dtype.name != "object":
             advice = "make them strings first, with astype(str), or values of a plainer dtype"
             raise _lost(value, called, f"its values of dtype {dtype!s:.80}", list(column.head(3)), advice)
@@ -277,7 +337,48 @@ def _apart(value: Any, path: str, convert: Convert) -> tuple[Any, list[Any]]:
             plain = value.copy(deep=False)
         plain.isetitem(number, False)
         cells += [number, [convert(cell, f"{called}[{row}]") for row, cell in enumerate(column)]]
-    return plain, cells
+    return plain, cells, strings
+
+
+def _columns(value: Any, path: str, convert: Convert) -> Any:
+    """Return the columns of a table without their labels, for a sandbox that has no pyarrow."""
+    pandas = sys.modules["pandas"]
+    parts: list[Any] = []
+    for number, dtype in enumerate(value.dtypes):
+        column = value.iloc[:, number]
+        found = ("array", column.to_numpy()) if _is_plain(dtype) else _labels(pandas.Index(column, dtype=dtype))
+        if found is None:
+            reason = f"a column of dtype {dtype!s:.80} travels as Arrow: add pyarrow to the dependencies"
+            raise Unserializable(value, path, reason)
+        parts += [found[0], convert(found[1], path)]
+    return _ext(Code.COLUMNS, [len(value), *parts])
+
+
+def make_columns(rows: int, parts: list[Any]) -> Any:
+    """Return a table of columns.
+
+    Raises:
+        Exception: they do not fit together.
+    """
+    import pandas
+
+    columns = [
+        pandas.Series(content if kind == "array" else make_index(kind, content))
+        for kind, content in zip(parts[::2], parts[1::2])  # noqa: B905
+    ]
+    if any(len(column) != rows for column in columns):
+        raise ValueError("columns of different lengths")
+    return pandas.DataFrame(dict(enumerate(columns)), index=range(rows))
+
+
+def _without_marks(value: Any, path: str, convert: Convert) -> tuple[Any, list[Any] | None]:
+    """Return a table without attrs and flags, and these, if it has any."""
+    attributes, twice = value.attrs, value.flags.allows_duplicate_labels
+    if not attributes and twice:
+        return value, None
+    plain = value.set_flags(allows_duplicate_labels=True)
+    plain.attrs = {}
+    return plain, [convert(dict(attributes), f"{path}.attrs"), twice]
 
 
 def _without_names(value: Any) -> tuple[Any, list[Any] | None]:
@@ -325,16 +426,23 @@ def convert_pandas(value: Any, path: str, convert: Convert) -> Any:
         Unserializable: a part of it has no form, or would be another one on the other side.
         Exception: Arrow has no form for it.
     """
-    register_types()
+    try:
+        register_types()
+        arrow = True
+    except ImportError:
+        arrow = False
+    value, marks = _without_marks(value, path, convert)
     frequency = _frequency(value.index, path)
     plain, names = _without_names(value)
     whole = type(value) is sys.modules["pandas"].DataFrame
     # Arrow would make a string of a column's name.
     plain = plain if whole else plain.to_frame(name="")
-    plain, cells = _apart(plain, path, convert)
-    plain, rows = _labels_apart(plain, path, 0, convert)
-    plain, columns = _labels_apart(plain, path, 1, convert)
-    found: Any = Ext(int(Code.DATAFRAME), stream(_of_pandas(plain)))
+    plain, cells, strings = _apart(plain, path, convert) if arrow else (plain, [], [])
+    plain, rows = _labels_apart(plain, path, 0, convert, arrow=arrow)
+    plain, columns = _labels_apart(plain, path, 1, convert, arrow=arrow)
+    found = Ext(int(Code.DATAFRAME), stream(_of_pandas(plain))) if arrow else _columns(plain, path, convert)
+    if strings:
+        found = _ext(Code.STRINGS, [*strings, found])
     if cells:
         found = _ext(Code.CELLS, [*cells, found])
     for labels in (rows, columns):
@@ -346,4 +454,6 @@ def convert_pandas(value: Any, path: str, convert: Convert) -> Any:
         found = _ext(Code.FREQUENCY, [frequency, found])
     if names is not None:
         found = _ext(Code.ROWS, [*(convert(name, f"{path}.index.names") for name in names), found])
+    if marks:
+        found = _ext(Code.MARKS, [*marks, found])
     return found

@@ -2,6 +2,37 @@
 
 from __future__ import annotations
 
+from collections import abc
+
+# What to write instead of a value, by the first that its class is a subclass of.
+ADVICE: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (BaseException, "repr(…)"),
+    (str, "str(…)"),
+    ((bytes, bytearray, memoryview), "bytes(…)"),
+    (int, "int(…)"),
+    (float, "float(…)"),
+    (abc.Mapping, "dict(…)"),
+    (abc.Set, "set(…), or list(…) to keep an order"),
+    (tuple, "tuple(…)"),
+    (abc.Iterable, "list(…)"),
+)
+
+
+def advice_for(kind: type) -> str:
+    """Return what to write to get a value that can leave the sandbox, or "" if only its author knows."""
+    try:
+        return next((text for base, text in ADVICE if issubclass(kind, base)), "")
+    except Exception:  # a metaclass of the user's
+        return ""
+
+
+def shown(value: object, size: int = 80) -> str:
+    """Return the beginning of the repr() of a value, which may be code of the user's, and fails for long integers."""
+    try:
+        return repr(value)[:size]
+    except Exception:
+        return f"<{type_name(type(value))}>"
+
 
 class Unserializable(Exception):
     """A value that cannot leave the sandbox."""
@@ -10,6 +41,8 @@ class Unserializable(Exception):
         self.type_name = type_name(type(value))
         self.path = path
         self.reason = reason or f"a value of type {self.type_name} cannot leave the sandbox"
+        if not reason and (advice := advice_for(type(value))):
+            self.reason += f": return {advice}"
         super().__init__(self.reason)
 
 

@@ -8,6 +8,7 @@ https://github.com/msgpack/msgpack/blob/master/spec.md#extension-types.
 
 from __future__ import annotations
 
+import collections
 import struct
 from enum import IntEnum
 
@@ -21,6 +22,11 @@ GREETING = bytes(MARK_SIZE)
 GAVE_UP = "pysbx: the sandbox cannot answer: "
 # Values may be nested this deep, on both sides: MessagePack itself stops at 511.
 MAX_DEPTH = 200
+# Subclasses of dict, without attributes that the code has set, and the defaults that such a dictionary may have.
+MAPPINGS = (collections.OrderedDict, collections.Counter, collections.defaultdict)
+DEFAULTS = (bool, bytes, dict, float, int, list, set, str, tuple)
+# An enumeration keeps each combination of its flags for good, once the combination has been used.
+MAX_FLAGS = 16
 # An empty list is one byte in an answer, and 64 in memory.
 MAX_ELEMENTS = 10_000_000
 # The packets of a terminal begin with such a letter. Bytes go either way. The host sends the size, in rows and columns.
@@ -53,7 +59,7 @@ class Code(IntEnum):
     FRACTION = 12  # numerator, denominator
     UUID = 13  # bytes: 16
     PATH = 14  # text
-    ENUM = 15  # module, class, name of the member.
+    ENUM = 15  # module, class, name of the member; or the number of a combination of flags without a name.
     DATACLASS = 16  # module, class, {attribute: value}
     BYTEARRAY = 17  # bytes
     ARRAY = 18  # numpy dtype, shape, bytes in C order.
@@ -69,3 +75,10 @@ class Code(IntEnum):
     FREQUENCY = 28  # frequency of the rows, pandas' table or series.
     LABELS = 29  # axis, name, kind, labels, pandas' table: for labels that Arrow does not bring back.
     PURE_PATH = 30  # text
+    RANGE = 31  # start, stop, step
+    DEQUE = 32  # its greatest length or nil, its elements
+    MAPPING = 33  # name of the class in module collections, name of its default or nil, key, value, key, value, …
+    PANDAS = 34  # name in pandas, the parts of the value: see scalars.py.
+    MARKS = 35  # attrs, whether labels may occur twice, pandas' table or series.
+    STRINGS = 36  # position of a column, how its strings are stored, their missing value, position, …, pandas' table.
+    COLUMNS = 37  # number of rows, kind and content of each column: a table of pandas, of a sandbox without pyarrow.
