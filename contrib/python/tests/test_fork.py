@@ -245,6 +245,62 @@ def test_what_cannot_be_forked_is_named(session: Sandbox, made: str, undone: str
         assert value(fork, "x + 1") == "42"
 
 
+@pytest.mark.parametrize(
+    ("held", "look", "seen"),
+    [
+        ("open('/work/a', 'w').write('text'); f = open('/work/a'); f.read(1)", "f.read()", "'ext'"),
+        ("import os; f = os.open(os.__file__, os.O_RDONLY); os.lseek(f, 7, 0)", "os.lseek(f, 0, os.SEEK_CUR)", "7"),
+        (
+            "import mmap; open('/work/a', 'w').write('text'); f = open('/work/a', 'rb')\n"
+            "m = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ); f.close()",
+            "m[:]",
+            "b'text'",
+        ),
+        (
+            "import mmap; open('/work/a', 'w').write('text'); f = open('/work/a', 'rb')\n"
+            "m = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY); f.close(); m[0] = 84",
+            "m[:]",
+            "b'Text'",
+        ),
+    ],
+)
+def test_files_that_are_open_for_reading_and_maps_of_them_are_in_a_fork(
+    session: Sandbox, held: str, look: str, seen: str
+) -> None:
+    value(session, held)
+    with session.fork() as fork:
+        assert value(fork, look) == value(session, look) == seen
+
+
+def test_descriptors_that_share_a_position_are_not_opened_twice(session: Sandbox) -> None:
+    value(session, "import os; f = os.open(os.__file__, os.O_RDONLY); g = os.dup(f)")
+    with pytest.raises(SandboxError, match=r"descriptor \d+ is open"):
+        session.fork()
+    assert value(session, "os.lseek(f, 5, 0); os.lseek(g, 0, os.SEEK_CUR)") == "5"
+
+
+def test_a_fork_draws_uuids_of_its_own(session: Sandbox) -> None:
+    ask = "import uuid; found = uuid.uuid1(); found.node, found.clock_seq"
+    value(session, ask)
+    with session.fork() as fork:
+        assert value(fork, ask) != value(session, ask)
+
+
+def test_what_multiprocessing_leaves_behind_is_named(session: Sandbox) -> None:
+    value(
+        session,
+        "from multiprocessing import shared_memory as m, resource_tracker as r\n"
+        "one = m.SharedMemory(create=True, size=9); one.close(); one.unlink(); del one",
+    )
+    with pytest.raises(SandboxError, match=r"is multiprocessing's resource tracker: .*_stop\(\)"):
+        session.fork()
+    value(session, "r._resource_tracker._stop()")
+    session.fork().close()
+    value(session, "import multiprocessing; lock = multiprocessing.get_context('fork').Lock()")
+    with pytest.raises(SandboxError, match="semaphore of multiprocessing"):
+        session.fork()
+
+
 def test_code_that_was_made_at_run_time_is_in_its_fork(session: Sandbox) -> None:
     """A callback of ctypes, and what a compiler like numba's has written to memory and then runs."""
     made = """import ctypes, mmap

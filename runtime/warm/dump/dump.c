@@ -140,7 +140,7 @@ static int examine(struct tracee *t, const struct dump_request *request, struct 
     ret = dump_state_read(t, a, &parts->header, err);
     if (ret < 0)
         return ret;
-    ret = dump_files(t, request->root, vmas, a, parts, err);
+    ret = dump_files(t, request, vmas, a, parts, err);
     if (ret < 0)
         return ret;
     return dump_descriptors(t, request, a, parts, err);

@@ -5,15 +5,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "warm/dump/place.h"
+#include "warm/dump/request.h"
 #include "warm/dump/vmas.h"
 #include "warm/file_identity.h"
 #include "warm/snapshot/snapshot.h"
@@ -29,14 +34,29 @@ static uint32_t put_file(struct snapshot_parts *parts, char *strings, const char
     return (uint32_t)parts->file_count++;
 }
 
-/* Store the path in *path, and identify the file; NULL if it is not beneath the root. */
-static int look_up(struct dump_places *places, const struct dump_file *file, const char **path,
+static bool has_code(const struct dump_vmas *vmas, size_t file)
+{
+    for (size_t i = 0; i < vmas->vma_count; i++)
+        if ((vmas->vmas[i].flags & SNAPSHOT_VMA_FILE) != 0 && vmas->vmas[i].file == file &&
+            (vmas->vmas[i].prot & PROT_EXEC) != 0)
+            return true;
+    return false;
+}
+
+/* Store the path in *path, and identify the file; NULL if it is not beneath the root, or is `data` in memory.
+ * The latter is private to the container: another container does not have it, or another one of its name. */
+static int look_up(struct dump_places *places, const struct dump_file *file, bool data, const char **path,
                    struct file_identity *identity, struct error *err)
 {
+    struct statfs st;
     cleanup_fd int fd = -1;
     int ret = dump_place_find(places, file, path, &fd, err);
     if (ret < 0 || *path == NULL)
         return ret;
+    if (data && fstatfs(fd, &st) == 0 && st.f_type == TMPFS_MAGIC) {
+        *path = NULL;
+        return 0;
+    }
     ret = identity_of(fd, identity);
     if (ret < 0)
         return error_set(err, ret, "mapped file '%s'", *path);
@@ -45,12 +65,15 @@ static int look_up(struct dump_places *places, const struct dump_file *file, con
                : error_text(err, -ENOTSUP, "'%s' is mapped and is not a regular file", *path);
 }
 
-static int take_content(struct dump_vmas *vmas, size_t file, struct error *err)
+/* Save what is mapped of a file as memory. A session has no other process that could change a shared part. */
+static int take_content(struct dump_vmas *vmas, size_t file, bool of_session, struct error *err)
 {
     for (size_t i = 0; i < vmas->vma_count; i++) {
         struct snapshot_vma *a = &vmas->vmas[i];
         if ((a->flags & SNAPSHOT_VMA_FILE) == 0 || a->file != file)
             continue;
+        if (of_session)
+            a->flags &= ~(uint32_t)SNAPSHOT_VMA_SHARED;
         int ret = dump_vmas_take_content(a, vmas->files[file].name, err);
         if (ret < 0)
             return ret;
@@ -71,16 +94,17 @@ static int by_path(const void *a, const void *b)
 }
 
 /* Find all files. A file that is not found is saved by its content. */
-static int find_all(struct dump_places *places, struct dump_vmas *vmas, struct found *found, size_t *count,
-                    struct error *err)
+static int find_all(struct dump_places *places, struct dump_vmas *vmas, bool of_session, struct found *found,
+                    size_t *count, struct error *err)
 {
     *count = 0;
     for (size_t i = 0; i < vmas->file_count; i++) {
         struct found *f = &found[*count];
-        int ret = look_up(places, &vmas->files[i], &f->path, &f->identity, err);
+        bool data = of_session && !has_code(vmas, i);
+        int ret = look_up(places, &vmas->files[i], data, &f->path, &f->identity, err);
         bool missing = ret == 0 && f->path == NULL;
         if (missing)
-            ret = take_content(vmas, i, err);
+            ret = take_content(vmas, i, of_session, err);
         if (ret < 0)
             return ret;
         f->file = i;
@@ -89,13 +113,13 @@ static int find_all(struct dump_places *places, struct dump_vmas *vmas, struct f
     return 0;
 }
 
-int dump_files(const struct tracee *t, int root, struct dump_vmas *vmas, struct arena *a,
-               struct snapshot_parts *parts, struct error *err)
+int dump_files(const struct tracee *t, const struct dump_request *request, struct dump_vmas *vmas,
+               struct arena *a, struct snapshot_parts *parts, struct error *err)
 {
-    struct dump_places places = {.tracee = t, .root = root, .arena = a};
+    struct dump_places places = {.tracee = t, .root = request->root, .arena = a};
     struct found *found = ARENA_ARRAY(a, vmas->file_count + 1, struct found);
     size_t count;
-    int ret = find_all(&places, vmas, found, &count, err);
+    int ret = find_all(&places, vmas, request->began == 0, found, &count, err);
     if (ret < 0)
         return ret;
     if (count > 0) /* the files of a directory together */

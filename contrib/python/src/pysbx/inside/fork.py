@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import fcntl
+import gc
 import os
 import signal
 import stat
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -29,6 +32,14 @@ DIRECTORIES = ("/work", "/output", "/tmp", "/dev/shm")
 INIT = 1
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 ENTRY_SIZE = 128
+
+
+POLARS = (
+    "polars has started threads and cannot go on without them: fork before the session uses it, or run polars in a "
+    "process that ends"
+)
+# The only flag of a descriptor that open(2) would not give it anyway.
+LARGEFILE = 0o100000
 
 
 class NotCopied(Exception):
@@ -49,6 +60,86 @@ def _processes(own: set[int]) -> list[str]:
     return found
 
 
+class _Open(NamedTuple):
+    """A file that is open for reading, and can be opened again."""
+
+    descriptor: int
+    path: str
+    position: int
+    inheritable: bool
+
+    def reopen(self) -> None:
+        """Open it again under its number, which is free."""
+        made = os.open(self.path, os.O_RDONLY)
+        os.lseek(made, self.position, os.SEEK_SET)
+        if made != self.descriptor:
+            os.dup2(made, self.descriptor)
+            os.close(made)
+        os.set_inheritable(self.descriptor, self.inheritable)
+
+
+def _open_files(own: int) -> list[_Open]:
+    """Return the regular files that are open for reading only, without locks, and are still there.
+
+    Descriptors that share a position are left out: opened again, they would not.
+    """
+    found: dict[int, _Open] = {}
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number <= 2 or number == own:
+            continue
+        try:
+            about, path = os.fstat(number), os.readlink(f"/proc/self/fd/{number}")
+            flags = fcntl.fcntl(number, fcntl.F_GETFL) & ~LARGEFILE
+            with open(f"/proc/self/fdinfo/{number}", encoding="ascii") as file:
+                locked = "lock:" in file.read()
+            if flags or locked or not stat.S_ISREG(about.st_mode) or path.startswith("/proc/"):
+                continue
+            os.close(os.open(path, os.O_RDONLY))
+            if os.path.samestat(os.stat(path), about):
+                found[number] = _Open(number, path, os.lseek(number, 0, os.SEEK_CUR), os.get_inheritable(number))
+        except OSError:  # that of the listing itself; or the file is gone, or may not be read any more
+            continue
+    return [one for one in found.values() if not _shares_position(one, found)]
+
+
+def _shares_position(one: _Open, others: dict[int, _Open]) -> bool:
+    os.lseek(one.descriptor, one.position + 1, os.SEEK_SET)
+    try:
+        return any(
+            os.lseek(other.descriptor, 0, os.SEEK_CUR) != other.position for other in others.values() if other != one
+        )
+    finally:
+        os.lseek(one.descriptor, one.position, os.SEEK_SET)
+
+
+# Those that the copy had, until it has files of its own.
+_to_open: list[_Open] = []
+
+
+def _check_libraries() -> None:
+    """Raise NotCopied for what libraries leave behind, and no error of the runtime would name."""
+    links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+    found = [os.readlink(path) for path in links if os.path.lexists(path)]  # without that of the listing
+    if "polars" in sys.modules and "anon_inode:[eventpoll]" in found:
+        raise NotCopied(POLARS)
+    if "multiprocessing" in sys.modules:
+        gc.collect()
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        if any("/dev/shm/sem." in line for line in file):
+            raise NotCopied(
+                "a semaphore of multiprocessing is open: end the pool with close() and join(), and delete it"
+            )
+
+
+def _check_tracker(processes: list[str]) -> None:
+    tracker: Any = getattr(sys.modules.get("multiprocessing.resource_tracker"), "_resource_tracker", None)
+    if processes[0].split()[0] == str(getattr(tracker, "_pid", None)):
+        raise NotCopied(
+            f"process {processes[0]} is multiprocessing's resource tracker: unlink shared memory, and end it with "
+            "multiprocessing.resource_tracker._resource_tracker._stop()"
+        )
+
+
 def check(own: set[int]) -> None:
     """Raise NotCopied if a copy of this process would lack something that it counts on.
 
@@ -57,11 +148,13 @@ def check(own: set[int]) -> None:
     """
     processes = _processes(own | {INIT})  # first: a process in the background has a thread here
     if processes:
+        _check_tracker(processes)
         raise NotCopied(f"process {processes[0]} is running: end it")
     if _thread._count():
         raise NotCopied("a thread is running: end it")
     if any(signal.getitimer(timer)[0] for timer in TIMERS):
         raise NotCopied("a timer is running (signal.alarm, signal.setitimer): cancel it")
+    _check_libraries()
 
 
 def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
@@ -76,7 +169,16 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
     if copy is None:
         raise NotCopied("it was started cold")
     check(own)
-    pid = copy(channel.descriptor, channel.frame({"parked": True}))
+    _to_open[:] = _open_files(channel.descriptor)
+    for one in _to_open:
+        os.close(one.descriptor)
+    pid = -1
+    try:
+        pid = copy(channel.descriptor, channel.frame({"parked": True}))
+    finally:
+        if pid:
+            while _to_open:
+                _to_open.pop().reopen()
     if pid == 0:
         channel.attach()
     return pid
@@ -102,9 +204,20 @@ def go_on(request: Message) -> Message:
         unpack(request["files"])
         os.chdir(request["cwd"])
         os.umask(request["umask"])
+        while _to_open:
+            _to_open.pop().reopen()
     except OSError as error:
         return {"refused": str(error)}
+    _draw_anew()
     return {}
+
+
+def _draw_anew() -> None:
+    """Let uuid.uuid1() differ: libuuid keeps what it has drawn, and a Python without it keeps the node."""
+    uuid: Any = sys.modules.get("uuid")
+    with contextlib.suppress(AttributeError, TypeError):  # a module of the user's may have this name
+        uuid._generate_time_safe = None
+        uuid._node = uuid._random_getnode()
 
 
 def _entry(path: str, about: os.stat_result) -> list[Any]:
