@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 
 def _again(kind: type[SandboxError], texts: tuple[Any, ...]) -> SandboxError:
@@ -126,6 +128,84 @@ class SerializationError(SandboxError):
         self.type_name = type_name
         self.path = path
         super().__init__(message)
+
+
+class SandboxFileError(SandboxError, OSError):
+    """A file of a session cannot be read, written or removed. The classes below say why.
+
+    Attributes:
+        path: the path that was given.
+        errno: the number of the reason, such as errno.ENOSPC.
+    """
+
+    number: ClassVar[int] = errno.EIO
+
+    def __init__(self, message: str, path: str = "", number: int = 0) -> None:
+        super().__init__(message)
+        self.path = self.filename = path
+        self.errno = number or self.number
+        self.strerror = os.strerror(self.errno)
+
+    def __str__(self) -> str:
+        """Return the text, and not what OSError makes of its attributes."""
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what creates it again: pickle does not know the attributes of an OSError."""
+        return type(self), (self.args[0], self.path, self.errno), self.__dict__
+
+
+class SandboxFileNotFoundError(SandboxFileError, FileNotFoundError):
+    """There is no file of this path."""
+
+    number = errno.ENOENT
+
+
+class SandboxIsADirectoryError(SandboxFileError, IsADirectoryError):
+    """The path is that of a directory."""
+
+    number = errno.EISDIR
+
+
+class SandboxNotADirectoryError(SandboxFileError, NotADirectoryError):
+    """A part of the path is a file, and no directory."""
+
+    number = errno.ENOTDIR
+
+
+class SandboxPermissionError(SandboxFileError, PermissionError):
+    """The sandbox's user may not do that, or the file system is read-only."""
+
+    number = errno.EACCES
+
+
+class SandboxFileTooLargeError(SandboxFileError):
+    """The file is larger than may be returned, or there is no room for it."""
+
+    number = errno.EFBIG
+
+
+class SandboxNotRegularFileError(SandboxFileError):
+    """The path is that of a device, pipe or socket."""
+
+    number = errno.ENXIO
+
+
+class SandboxInvalidPathError(SandboxFileError, ValueError):
+    """No file can have this path, or files of this place cannot be changed."""
+
+    number = errno.EINVAL
+
+
+FILE_ERRORS: dict[int, type[SandboxFileError]] = {
+    **{kind.number: kind for kind in SandboxFileError.__subclasses__()},
+    errno.EPERM: SandboxPermissionError,
+    errno.EROFS: SandboxPermissionError,
+    errno.ENOSPC: SandboxFileTooLargeError,
+    errno.EDQUOT: SandboxFileTooLargeError,
+    errno.ELOOP: SandboxInvalidPathError,
+    errno.ENAMETOOLONG: SandboxInvalidPathError,
+}
 
 
 class ForgedAnswerError(SandboxError):

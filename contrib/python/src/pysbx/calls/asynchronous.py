@@ -201,9 +201,12 @@ class AsyncSandbox:
         stdin: bytes | str = b"",
         *,
         timeout_sec: float | None = None,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
     ) -> Execution:
-        """Run source text in the session: see Sandbox.run."""
-        return await self._use(lambda: self.sandbox.run(source, argv, stdin, timeout_sec=timeout_sec))
+        """Run source text in the session: see Sandbox.run. The callbacks are called in another thread."""
+        heard = {"on_stdout": on_stdout, "on_stderr": on_stderr}
+        return await self._use(lambda: self.sandbox.run(source, argv, stdin, timeout_sec=timeout_sec, **heard))
 
     async def shell(
         self,
@@ -213,9 +216,13 @@ class AsyncSandbox:
         cwd: str | os.PathLike[str] = "",
         env: Mapping[str, str] | None = None,
         timeout_sec: float | None = None,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
     ) -> Execution:
-        """Run a shell command in the session: see Sandbox.shell."""
-        return await self._use(lambda: self.sandbox.shell(command, stdin, cwd=cwd, env=env, timeout_sec=timeout_sec))
+        """Run a shell command in the session: see Sandbox.shell. The callbacks are called in another thread."""
+        options: dict[str, Any] = {"cwd": cwd, "env": env, "timeout_sec": timeout_sec}
+        options |= {"on_stdout": on_stdout, "on_stderr": on_stderr}
+        return await self._use(lambda: self.sandbox.shell(command, stdin, **options))
 
     async def call(
         self,
@@ -229,7 +236,7 @@ class AsyncSandbox:
         return await self._use(lambda: self.sandbox.call(function, *arguments, result=result, types=types, **named))
 
     async def put(self, files: Files | Mapping[Path, bytes | str]) -> None:
-        """Write files, by path relative to /work: see Sandbox.put."""
+        """Write files, by path relative to /work, or absolute: see Sandbox.put."""
         await self._use(lambda: self.sandbox.put(files))
 
     async def get(self, path: str | os.PathLike[str], limit: int | None = None) -> bytes:

@@ -225,7 +225,7 @@ class _Decoder:
             raise SerializationError(f"the answer has a combination of flags that '{kind.__qualname__}' does not have")
         found = kind._value2member_map_.get(number)
         # That of module enum itself: a class may have one of its own.
-        return enum.Flag._missing_.__func__(kind, number) if found is None else found  # type: ignore[attr-defined,no-any-return]
+        return enum.Flag._missing_.__func__(kind, number) if found is None else found  # type: ignore[attr-defined]
 
     def read_dataclass(self, items: list[Any]) -> Any:
         module, name, content = items

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import base64
+import errno
 import json
 import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pysbx.base import log
+from pysbx.base.option_names import current
 from pysbx.calls.prepare import prepare
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import Container, Message, Usage, output_callback
 from pysbx.container.exchange import exchange, hint_for, names_of, text, violations_of
 from pysbx.errors import (
+    FILE_ERRORS,
     ForgedAnswerError,
     SandboxError,
     SandboxExecutionError,
+    SandboxFileError,
+    SandboxFileTooLargeError,
+    SandboxInvalidPathError,
     SandboxMemoryError,
     SandboxTimeoutError,
     SerializationError,
@@ -29,7 +36,10 @@ from pysbx.options.keywords import SandboxOptions, Unpack
 from pysbx.options.options import Options, make_options
 
 NAME = "<sandbox>"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WORK = PurePosixPath("/work")
+# Where the files of a caller may be.
+PLACES = ("/work/", "/output/", "/tmp/")
 TIMED_OUT = 124  # the exit code of timeout(1)
 KILLED = 137
 MAX_NAME = 4096
@@ -110,6 +120,19 @@ class Execution:
     exited: bool = False
     left_out: tuple[str, ...] = ()
     displays: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as values that JSON has, with the content of the artifacts in base64, as the HTTP service does."""
+        found = asdict(replace(self, artifacts={}))
+        found["artifacts"] = [
+            {"name": name, "size": len(data), "base64": base64.b64encode(data).decode()}
+            for name, data in self.artifacts.items()
+        ]
+        return found
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return it as a JSON object; see to_dict."""
+        return json.dumps(self.to_dict(), indent=indent)
 
 
 def outcome_of(done: Execution) -> str:
@@ -193,30 +216,59 @@ def safe_name(name: object) -> str | None:
     return str(path)
 
 
+def _place(name: str) -> str | None:
+    """Return a path relative to /work, or an absolute one in /output or /tmp, in normal form; None for any other."""
+    path = posixpath.normpath(name)
+    if not posixpath.isabs(path):
+        return safe_name(path)
+    place = next((one for one in PLACES if path.startswith(one)), "")
+    inner = safe_name(path.removeprefix(place)) if place else None
+    return inner if inner is None or place == PLACES[0] else place + inner
+
+
 def checked_files(files: Files) -> dict[str, bytes]:
-    """Return files to put into /work, as bytes.
+    """Return files to put into a sandbox, as bytes, by path relative to /work, or absolute in /output or /tmp.
 
     Raises:
-        ValueError: a name leads out of /work, or all of it is too large.
+        SandboxInvalidPathError: a name leads elsewhere. It is a ValueError.
+        ValueError: all of it is too large.
         TypeError: a content is neither a string nor bytes.
     """
     found = {}
     if not isinstance(files, Mapping):
         raise TypeError(f"files: {type(files).__name__} is not a mapping of names to contents")
     for name, content in files.items():
-        path = safe_name(posixpath.normpath(name)) if isinstance(name, str) and name else None
+        path = _place(name) if isinstance(name, str) and name else None
         if path is None:
-            raise ValueError(f"file '{name}': must be a relative path that stays in /work")
+            reason = "must be relative and stay in /work, or absolute in /work, /output or /tmp"
+            raise SandboxInvalidPathError(f"file '{name!s:.{MAX_NAME}}': {reason}", str(name))
         found[path] = as_bytes(content, f"file '{name}'")
     if sum(map(len, found.values())) > MAX_FILES:
         raise ValueError(f"files: more than {MAX_FILES} bytes: mount a directory instead")
     return found
 
 
-def check_put(answer: Message) -> None:
+def check_file(answer: Message, name: str) -> None:
+    """Raise the error in the answer to a request for a file, if there is one."""
+    said = answer.get("error")
+    if not isinstance(said, dict):
+        return
+    number = said.get("errno")
+    kind = FILE_ERRORS.get(number if isinstance(number, int) else 0, SandboxFileError)
+    more = number if isinstance(number, int) and number in errno.errorcode else 0
+    raise kind(f"file '{name}': {text(said, 'message')}", name, more)
+
+
+def check_put(answer: Message, files: Mapping[str, bytes]) -> None:
     """Raise the error in the answer to a request "put", if there is one."""
-    if isinstance(answer.get("error"), dict):
-        raise SandboxError(f"files: {text(answer['error'], 'message')}")
+    said = answer.get("error")
+    if not isinstance(said, dict):
+        return
+    name, free = text(said, "path"), said.get("free")
+    if said.get("errno") in NO_ROOM and name in files and isinstance(free, int):
+        reason = f"{len(files[name]) >> 10} KiB, and {free >> 10} are free: {current().options['room']}"
+        raise SandboxFileTooLargeError(f"file '{name}': {reason}", name, said["errno"])
+    check_file(answer, name)
 
 
 def checked_input(stdin: bytes | str) -> bytes:
@@ -431,7 +483,7 @@ def run_code(
             if begun is not None:
                 begun(container)
             if named:
-                check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False))
+                check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False), named)
                 container.note(chosen.collect)
             fields = answered(exchange(container, bundle, request, last=True), chosen)
         except SandboxError as error:

@@ -26,6 +26,7 @@ from pysbx.calls.execution import (
     answered,
     as_text,
     as_texts,
+    check_file,
     check_put,
     checked_files,
     checked_input,
@@ -39,7 +40,13 @@ from pysbx.calls.processes import Command, Process, check_started, command_reque
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import Container, Message, Usage, forward, output_callback
 from pysbx.container.exchange import MALFORMED, exchange, hint_for, text, timeout_error
-from pysbx.errors import ForgedAnswerError, SandboxError, SandboxOptionError, SandboxStartupError
+from pysbx.errors import (
+    ForgedAnswerError,
+    SandboxError,
+    SandboxFileTooLargeError,
+    SandboxOptionError,
+    SandboxStartupError,
+)
 from pysbx.options.keywords import OPTIONS, SandboxOptions, Unpack
 from pysbx.options.options import Options, make_options
 
@@ -56,6 +63,7 @@ NO_PROCESS = re.compile(rf"^\[Errno {errno.EAGAIN}\]")
 # Seconds from the interrupt at the end of the time of a run until the session is killed.
 PATIENCE_SEC = 3.0
 INTERRUPTED = "KeyboardInterrupt"
+Hears = Callable[[str], None]
 # The requests that carry out code, which can be interrupted; and those whose outcome is an Execution.
 REPORTED = ("run", "shell")
 CODE = (*REPORTED, "call", "complete")
@@ -109,11 +117,12 @@ def _is_file(item: tuple[object, object]) -> bool:
     return isinstance(name, str) and type(size) is int and size >= 0
 
 
-def _note_timeout(fields: dict[str, Any]) -> None:
+def _note_timeout(fields: dict[str, Any], seconds: float) -> None:
     """Change the fields of an Execution if its code has ended by the interrupt at the end of its time."""
     error = fields["error"]
     if error is not None and error.type == INTERRUPTED:
-        fields["error"] = replace(error, hint=hint_for("Timeout", ""))
+        said = str(timeout_error(seconds, "interrupted"))
+        fields["error"] = replace(error, type="Timeout", message=said, hint=hint_for("Timeout", said))
         fields |= {"timed_out": True, "exit_code": TIMED_OUT}
 
 
@@ -302,6 +311,8 @@ class Sandbox:
         stdin: bytes | str = b"",
         *,
         timeout_sec: float | None = None,
+        on_stdout: Hears | None = None,
+        on_stderr: Hears | None = None,
     ) -> Execution:
         """Run source text in the session.
 
@@ -311,6 +322,8 @@ class Sandbox:
             stdin: what it reads from standard input; the next run finds that empty.
             timeout_sec: seconds until it gets KeyboardInterrupt; by default those of the session. If it goes on for
                 three seconds more, the session is killed.
+            on_stdout: called with text of standard output of this run as it comes, instead of the session's callback.
+            on_stderr: the same of standard error.
 
         Raises:
             SandboxError: the session has ended, or could not be started.
@@ -318,7 +331,8 @@ class Sandbox:
             ValueError: the input is too large, or the limit of time is none.
         """
         arguments = ["-c", *as_texts(argv, "argv")]
-        return self.carry_out(run_request(source, self.options, last=False, argv=arguments, stdin=stdin), timeout_sec)
+        request = run_request(source, self.options, last=False, argv=arguments, stdin=stdin)
+        return self._carry_out_heard(request, timeout_sec, on_stdout, on_stderr)
 
     def run_typed(self, source: str, stdin: int = -1) -> Execution:
         """Run source text that was typed at a prompt: its value gets the name `_`.
@@ -338,6 +352,28 @@ class Sandbox:
         names = found[:MAX_COMPLETIONS] if isinstance(found, list) else []
         return [name for name in names if isinstance(name, str) and len(name) <= MAX_TYPED]
 
+    def _carry_out_heard(
+        self, request: Message, timeout_sec: float | None, on_stdout: Hears | None, on_stderr: Hears | None
+    ) -> Execution:
+        """Carry out a request for a run whose output goes to callbacks of its own, if it has any."""
+        with self._lock:
+            container = self._started()[0]
+            own = {"stdout": on_stdout, "stderr": on_stderr}
+            before = container.on_output
+
+            def heard(name: str, said: str) -> None:
+                one = own[name]
+                if one is not None:
+                    one(said)
+                elif before is not None:
+                    before(name, said)
+
+            container.on_output = heard if any(own.values()) else before
+            try:
+                return self.carry_out(request, timeout_sec)
+            finally:
+                container.on_output = before
+
     def carry_out(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Execution:
         """Carry out a request for a run, and return how it went; see run and exchange.exchange."""
         if timeout_sec is not None:
@@ -348,7 +384,7 @@ class Sandbox:
             try:
                 fields = answered(self._exchange(request, timeout_sec, passed), self.options)
                 if container.interrupted:
-                    _note_timeout(fields)
+                    _note_timeout(fields, self.options.policy.timeout_sec if timeout_sec is None else timeout_sec)
             except SandboxError as error:
                 fields = unanswered(error)
             used = container.usage
@@ -366,6 +402,8 @@ class Sandbox:
         cwd: str | os.PathLike[str] = "",
         env: Mapping[str, str] | None = None,
         timeout_sec: float | None = None,
+        on_stdout: Hears | None = None,
+        on_stderr: Hears | None = None,
     ) -> Execution:
         """Run a shell command in the session, and wait for its end.
 
@@ -375,6 +413,8 @@ class Sandbox:
             cwd: the directory where it starts; by default the current one of the session.
             env: variables that it gets besides those of the session.
             timeout_sec: seconds until it is ended; by default those of the session, which goes on.
+            on_stdout: see run.
+            on_stderr: the same.
 
         Returns:
             How it went. The exit code is that of the command: 127 if it cannot be started.
@@ -385,7 +425,7 @@ class Sandbox:
             ValueError: the input is too large, or the limit of time is none.
         """
         request = command_request("shell", command, self.options, cwd, env)
-        return self.carry_out(request | {"stdin": checked_input(stdin)}, timeout_sec)
+        return self._carry_out_heard(request | {"stdin": checked_input(stdin)}, timeout_sec, on_stdout, on_stderr)
 
     def start(
         self, command: Command, *, cwd: str | os.PathLike[str] = "", env: Mapping[str, str] | None = None
@@ -541,19 +581,19 @@ class Sandbox:
         return open_answer(answer, self.options, result, find_class_for(function, types))
 
     def put(self, files: Files | Mapping[Path, bytes | str]) -> None:
-        """Write files, by path relative to /work.
+        """Write files, by path relative to /work, or absolute in /work, /output or /tmp: all of them, or none.
 
         Raises:
             TypeError: a name is no path, or a content neither text nor bytes.
-            ValueError: a name leads out of /work, or all of it is too large.
-            SandboxError: there is no room for them, or no file can have such a name.
+            ValueError: all of it is too large.
+            SandboxFileError: one cannot be written; its class says why. SandboxInvalidPathError is a ValueError too.
         """
         named = checked_files(named_by_text(files))
         with self._lock:
             answer = self._exchange({"op": "put", "files": named})
-            if self.options.collect and self._container is not None:
+            if self._container is not None:
                 self._container.note(self.options.collect, named)
-        check_put(answer)
+        check_put(answer, named)
 
     def get(self, path: str | os.PathLike[str], limit: int | None = None) -> bytes:
         """Return the content of a file.
@@ -563,7 +603,7 @@ class Sandbox:
             limit: bytes accepted at most; by default half of answer_limit.
 
         Raises:
-            SandboxError: there is no such file, or it is larger.
+            SandboxFileError: it cannot be had; its class says why, such as SandboxFileNotFoundError.
             TypeError: an argument is of another type.
         """
         name = as_text(path, "path")
@@ -573,28 +613,26 @@ class Sandbox:
             raise TypeError(f"limit: {most!r} is not a number of bytes")
         with self._lock:
             answer = self._exchange({"op": "get", "path": name, "limit": max(0, min(most, largest))})
-        if isinstance(answer.get("error"), dict):
-            raise SandboxError(f"file '{name}': {text(answer['error'], 'message')}")
+        check_file(answer, name)
         content = answer.get("content")
         if not isinstance(content, bytes) or len(content) > most:
-            raise SandboxError(f"file '{name}': larger than {most} bytes")
+            raise SandboxFileTooLargeError(f"file '{name}': larger than {most} bytes", name)
         return content
 
     def remove(self, path: str | os.PathLike[str]) -> None:
         """Remove a file.
 
         Args:
-            path: relative to /work, or absolute below /work or /output, in the sandbox.
+            path: relative to /work, or absolute in /work, /output or /tmp, in the sandbox.
 
         Raises:
-            SandboxError: there is no such file.
+            SandboxFileError: it cannot be removed; its class says why.
             TypeError: the path is of another type.
         """
         name = as_text(path, "path")
         with self._lock:
             answer = self._exchange({"op": "remove", "path": name})
-        if isinstance(answer.get("error"), dict):
-            raise SandboxError(f"file '{name}': {text(answer['error'], 'message')}")
+        check_file(answer, name)
 
     def install(self, *requirements: str) -> None:
         """Add packages to the session, such as "pandas>=2". They come from where dependencies= of the session would.

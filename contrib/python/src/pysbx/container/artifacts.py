@@ -105,12 +105,12 @@ class Directories:
 
         Args:
             patterns: see collect().
-            only: paths relative to /work; None means all files.
+            only: paths relative to /work, or absolute; None means all files.
         """
         before = dict(self._seen)
         self._look(tuple(patterns), 0, wanted=False)
         if only is not None:
-            keys = {("work", path) for path in only}
+            keys = {("output", path[8:]) if path.startswith("/output/") else ("work", path) for path in only}
             self._seen = before | {key: seen for key, seen in self._seen.items() if key in keys}
 
     def collect(self, patterns: Iterable[str], limit: int) -> Collected:

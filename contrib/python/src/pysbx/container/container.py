@@ -200,7 +200,7 @@ class Container:
         self.warm = False
         self.version: tuple[int, int] | None = None
         self._answer_limit = bundle.policy.answer_limit
-        self._on_output = on_output
+        self.on_output = on_output
         # Output before the greeting may be an error of the runtime, which is not the program's output.
         self._held: list[tuple[int, str]] = []
         self._cancel = cancel
@@ -556,8 +556,8 @@ class Container:
     def _release(self) -> None:
         while self._held:
             number, text = self._held.pop(0)
-            if text and self._on_output is not None:
-                self._on_output(NAMES[number], text)
+            if text and self.on_output is not None:
+                self.on_output(NAMES[number], text)
 
     def take(self, number: int) -> tuple[str, bool]:
         """Return the text that came through a stream since the last call, and whether it was cut."""

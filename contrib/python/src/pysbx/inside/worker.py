@@ -6,6 +6,7 @@ Importing this module imports all modules that a request needs, so that a prewar
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import inspect
 import linecache
@@ -33,6 +34,7 @@ from .wire import GAVE_UP
 
 PROXIES = "/run/pysbx-proxies"
 DIRECTORIES = ("/work", "/output")
+CHANGED = (*DIRECTORIES, "/tmp")
 KILLED = 128 + 9
 # Requests that few sandboxes get: the module that is imported then, and its function. The completion of names calls the
 # user's code, whose objects describe themselves.
@@ -111,17 +113,58 @@ def beneath(path: str) -> str:
     return moved(os.path.join("/work", path))
 
 
-def put(request: Message) -> Message:
-    """Write files."""
+def no_file(error: Exception, **more: Any) -> Message:
+    """Return the answer if a file cannot be had; a ValueError is that no file can have such a name."""
+    if isinstance(error, OSError):
+        more["errno"] = error.errno or errno.EIO
+    return {"error": {**describe(error), "errno": errno.EINVAL, **more}}
+
+
+def prepare_file(path: str, content: bytes, number: int) -> tuple[str, str]:
+    """Write a file beside another, whose place it takes; return the paths of both."""
+    path = os.path.realpath(path)
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    made = f"{os.path.dirname(path)}/.put-{number}-{os.urandom(4).hex()}"
     try:
-        for name, content in request["files"].items():
-            path = beneath(name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as file:
-                file.write(content)
-    except (OSError, ValueError) as error:  # ValueError: no file can have such a name
-        return {"error": describe(error)}
+        with open(made, "xb") as file:
+            file.write(content)
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(made, stat.S_IMODE(os.stat(path).st_mode))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(made)
+        raise
+    return made, path
+
+
+def put(request: Message) -> Message:
+    """Write files: all of them, or none."""
+    made: list[tuple[str, str]] = []
+    name = ""
+    try:
+        for number, (name, content) in enumerate(request["files"].items()):
+            made.append(prepare_file(beneath(name), content, number))
+        while made:
+            os.rename(*made[-1])
+            made.pop()
+    except (OSError, ValueError) as error:
+        for path, _ in made:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        return no_file(error, path=name, free=free_at(beneath(name)))
     return {}
+
+
+def free_at(path: str) -> int:
+    """Return the free bytes of the file system where a path is."""
+    while path != "/":
+        path = os.path.dirname(path)
+        with contextlib.suppress(OSError, ValueError):
+            about = os.statvfs(path)
+            return about.f_bavail * about.f_frsize
+    return 0
 
 
 def get(request: Message) -> Message:
@@ -129,26 +172,28 @@ def get(request: Message) -> Message:
     try:
         path = beneath(request["path"])
         about = os.stat(path)
+        if stat.S_ISDIR(about.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(about.st_mode):  # such a file may have no end, or never any data
-            raise ValueError(f"{path} is not a file, but a directory or a device")
+            raise OSError(errno.ENXIO, "It is not a file, but a device, pipe or socket", path)
         if about.st_size > request["limit"]:
             return {"too_large": about.st_size}
         with open(path, "rb") as file:
             # More than the limit, for the host to refuse: what is in /proc, or grows, has another size than it says.
             return {"content": file.read(request["limit"] + 1)}
     except (OSError, ValueError) as error:
-        return {"error": describe(error)}
+        return no_file(error)
 
 
 def remove(request: Message) -> Message:
-    """Remove a file of /work or /output."""
+    """Remove a file of /work, /output or /tmp."""
     try:
         path = os.path.normpath(beneath(request["path"]))
-        if not path.startswith(tuple(f"{moved(directory)}/" for directory in DIRECTORIES)):
-            raise ValueError(f"{path} is neither in {' nor in '.join(DIRECTORIES)}")
+        if not path.startswith(tuple(f"{moved(directory)}/" for directory in CHANGED)):
+            raise ValueError(f"{path} is neither in {' nor in '.join(CHANGED)}")
         os.unlink(path)
     except (OSError, ValueError) as error:
-        return {"error": describe(error)}
+        return no_file(error)
     return {}
 
 

@@ -16,6 +16,7 @@ from pysbx.errors import (
     DependencyInstallError,
     PlatformNotSupportedError,
     SandboxError,
+    SandboxFileError,
     SandboxOptionError,
     SandboxStartupError,
     SerializationError,
@@ -162,10 +163,17 @@ def meant(what: str = "") -> Iterator[None]:
         raise Problem(REQUEST, f"{what}{error}") from error
 
 
+def file_problem(kind: Kind, error: SandboxFileError) -> Problem:
+    """Return the problem for a file, with the reason as a name of errno(3) for callers that decide by it."""
+    return Problem(kind, str(error), more={"errno": errno.errorcode.get(error.errno or 0, "")})
+
+
 def problem_of(error: Exception) -> Problem:
     """Return the problem for an exception of the package. Any other is a bug, and its text is not disclosed."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, SandboxFileError):  # an OSError of the sandbox, and not of this machine
+        return file_problem(REFUSED, error)
     found = error if isinstance(error, OSError) else error.__cause__
     if isinstance(found, OSError) and found.errno in SHORT_OF:
         return Problem(EXHAUSTED, found.strerror or type(found).__name__, retry_sec=SHORT_RETRY_SEC)

@@ -19,7 +19,7 @@ from starlette.routing import Match, Route
 
 from pysbx.calls.execution import Execution, checked_files, run_code
 from pysbx.calls.session import Sandbox
-from pysbx.errors import SandboxError
+from pysbx.errors import SandboxError, SandboxFileError
 from pysbx.options import hints
 from pysbx.options.options import Options
 from pysbx.options.profiles import Profile
@@ -37,6 +37,7 @@ from pysbx.service.connections.problems import (
     Problem,
     answered_with,
     clean,
+    file_problem,
     meant,
     problem_of,
 )
@@ -450,10 +451,8 @@ def _add_files(app: FastAPI, sessions: Sessions, find: Callable[[str], Session])
     async def of_file(session: Session, work: Callable[[Sandbox], T]) -> T:
         try:
             return await sessions.use(session, work)
-        except SandboxError as error:
-            if session.sandbox.ended:
-                raise
-            raise Problem(NO_FILE, clean(str(error))) from error
+        except SandboxFileError as error:
+            raise file_problem(NO_FILE, error) from error
 
     @app.get("/v1/sessions/{identifier}/files", name="list_files")
     async def files(identifier: str) -> Listing:
@@ -470,7 +469,7 @@ def _add_files(app: FastAPI, sessions: Sessions, find: Callable[[str], Session])
         **NO_CONTENT,
     )
     async def put(identifier: str, path: str, request: Request) -> None:
-        """Write a file, by its path relative to /work; the body is its content."""
+        """Write a file, by its path relative to /work, or its absolute one; the body is its content."""
         with meant():
             files = checked_files({path: await request.body()})
         await sessions.use(find(identifier), lambda sandbox: sandbox.put(files))
@@ -485,7 +484,7 @@ def _add_files(app: FastAPI, sessions: Sessions, find: Callable[[str], Session])
 
     @app.delete("/v1/sessions/{identifier}/files/{path:file}", name="delete_file", **NO_CONTENT)
     async def delete(identifier: str, path: str) -> None:
-        """Remove a file of /work or /output."""
+        """Remove a file of /work, /output or /tmp."""
         await of_file(find(identifier), lambda sandbox: sandbox.remove(path))
 
 

@@ -182,7 +182,9 @@ class Tools:
     async def put_file(
         self,
         session_id: SessionId,
-        path: Annotated[str, Field(description="relative to the working directory")],
+        path: Annotated[
+            str, Field(description="relative to the working directory, or absolute in /work, /output or /tmp")
+        ],
         content: str,
         encoding: Literal["text", "base64"] = "text",
     ) -> str:
