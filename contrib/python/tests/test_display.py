@@ -63,6 +63,37 @@ def test_display_shows_and_prints() -> None:
     assert run_code("display = 5; display").value == "5"
 
 
+def test_a_display_can_be_updated() -> None:
+    source = (
+        "handle = display(Rich(), display_id=True); display(5); "
+    source += "handle.update({'text/html': '2'}, raw=True); handle"
+    )
+    done = run_code(f"{RICH}\n{source}")
+    assert done.error is None, done.stderr
+    assert done.displays == ({"text/html": "2"}, {"text/plain": "5"})
+    assert done.stdout == "plain\n5\n"
+    assert (done.value or "").startswith("<DisplayHandle display_id=")
+    many = "h = display(1, display_id='x')\nfor _ in range(2000): h.update('a' * 90000)\nh.display(3); h.update(4)"
+    with Sandbox(answer_limit=1 << 20) as session:
+        done = session.run(many)
+        assert ([list(one.values()) for one in done.displays], done.truncated) == ([["'" + "a" * 65535], ["4"]], False)
+        assert session.run("h.update(5)").displays == ({"text/plain": "5"},)
+
+
+def test_functions_of_ipython_update_and_publish(virtualenv: str) -> None:
+    source = (
+        "from IPython.display import HTML, display, publish_display_data, update_display\n"
+        "handle = display(HTML('1'), display_id=True); handle.update(HTML('2')); display(HTML('3'), display_id='x')\n"
+        "update_display(HTML('4'), display_id='x')\n"
+        "publish_display_data({'text/html': '5', 'text/plain': 'five'})"
+    )
+    for preload in ([], ["IPython"]):
+        done = run_code(source, virtualenv=virtualenv, memory_mb=1024, preload=preload)
+        assert done.error is None, done.stderr
+        assert [one["text/html"] for one in done.displays] == ["2", "4", "5"]
+        assert done.stdout.endswith("five\n")
+
+
 def test_a_session_returns_what_was_displayed_since_the_last_run() -> None:
     with Sandbox() as session:
         assert session.run(f"{RICH}\nRich()").displays == (FORMS,)

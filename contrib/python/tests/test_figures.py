@@ -41,6 +41,22 @@ PROGRAMS: tuple[tuple[str, list[str]], ...] = (
 )
 
 
+FILM = (
+    "from matplotlib.animation import FuncAnimation, PillowWriter\n"
+    "figure, axes = plt.subplots(); (line,) = axes.plot([0, 1])\n"
+    "film = FuncAnimation(figure, lambda n: line.set_ydata([n, 1]), frames=5)\n"
+)
+# An object of a library whose picture matplotlib draws.
+DRAWN = """
+import io
+class Drawn:
+    def _repr_png_(self):
+        figure, file = plt.figure(), io.BytesIO()
+        figure.add_subplot().plot([1, 2]); figure.savefig(file)
+        return file.getvalue()
+"""
+
+
 def check(program: str, names: list[str], **options: Unpack[SandboxOptions]) -> None:
     """Run a program, and look at its figures."""
     options |= {"timeout_sec": 5 if "while" in program else 30, "memory_mb": 1024}
@@ -78,6 +94,23 @@ def test_a_figure_of_a_preloaded_matplotlib(preload: str, virtualenv: str) -> No
     done = run_code("import matplotlib.pyplot as plt, none", **options)
     assert "importlib" not in done.stderr
     assert "pysbx" not in done.stderr
+
+
+def test_an_animation_is_one_figure(virtualenv: str) -> None:
+    for save, names in (
+        ("film.save('film.gif', writer='pillow')", ["film.gif"]),
+        ("film.save('/output/film.gif', writer=PillowWriter()); plt.close()", ["film.gif"]),
+        ("_ = film.to_jshtml()", ["figure-1.png"]),
+    ):
+        done = run_code(f"{START}{FILM}{save}", virtualenv=virtualenv, memory_mb=1024, timeout_sec=60)
+        assert (list(done.artifacts), done.exit_code) == (names, 0), done.stderr
+
+
+def test_a_picture_that_an_object_draws_of_itself_is_no_figure_as_well(virtualenv: str) -> None:
+    for show in ("Drawn()", "display(Drawn())"):
+        done = run_code(f"{START}{DRAWN}{show}", virtualenv=virtualenv, memory_mb=1024)
+        assert (len(done.displays), dict(done.artifacts)) == (1, {}), done.stderr
+        assert "image/png" in done.displays[0]
 
 
 def test_figures_of_one_program_are_different(virtualenv: str) -> None:

@@ -23,6 +23,11 @@ RAISES = (
     "import sys\nsys.stderr.write('no end of line')\nassert False",
     "raise KeyboardInterrupt",
     "x = (",
+    "prnt(1)",
+    "[].appendd",
+    "try:\n    prnt(1)\nexcept NameError:\n    class Own(AttributeError): pass\n    {}.item",
+    "try:\n    1/0\nexcept ZeroDivisionError as error:\n    raise NameError(\"name 'x'\") from error",
+    "def f(number): return numbr\nf(1)",
 )
 
 

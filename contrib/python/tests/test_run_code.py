@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import pytest
 
-from pysbx import Execution, Mount, SandboxExecutionError, SandboxStartupError, run_code, sandbox
+from pysbx import Execution, Mount, Sandbox, SandboxExecutionError, SandboxStartupError, run_code, sandbox
 from pysbx.calls.execution import unanswered
 from pysbx.container import container
 from pysbx.errors import SandboxOptionError
@@ -547,3 +549,24 @@ def test_an_exception_that_cannot_be_described_is_an_error_like_others(source: s
     assert done.exit_code == 1
     assert done.error is not None
     assert done.error.type in ("E", "SyntaxError")
+
+
+def test_a_file_with_the_name_of_a_library_module_is_found_as_python_finds_it(tmp_path: Path) -> None:
+    names = ("numbers", "types", "token", "string", "platform", "linecache", "traceback", "os", "time", "inspect")
+    source = "".join(f"import {name}\nprint('{name}', getattr({name}, 'MINE', 'library'))\n" for name in names)
+    source += "import enumeration.part, dis\nprint(dis.MINE, enumeration.part.MINE)\n1/0\n"
+    files = {f"{name}.py": "MINE = 'mine'\n" for name in (*names, "dis/__init__", "enumeration/part", "enum/part")}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    wanted = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "types mine" in wanted.stdout
+    done = run_code(source, files=files)
+    assert done.stdout == wanted.stdout
+    assert done.error is not None
+    assert "ZeroDivisionError" in done.stderr
+    with Sandbox() as session:
+        session.put(files)
+        assert session.run(source).stdout == wanted.stdout
+        assert session.run(source).stdout == wanted.stdout
+        assert session.shell("echo 1").stdout == "1\n"

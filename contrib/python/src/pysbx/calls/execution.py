@@ -240,7 +240,7 @@ def checked_files(files: Files) -> dict[str, bytes]:
     for name, content in files.items():
         path = _place(name) if isinstance(name, str) and name else None
         if path is None:
-            reason = "must be relative and stay in /work, or absolute in /work, /output or /tmp"
+            reason = "must be a relative path that stays in /work, or an absolute one in /work, /output or /tmp"
             raise SandboxInvalidPathError(f"file '{name!s:.{MAX_NAME}}': {reason}", str(name))
         found[path] = as_bytes(content, f"file '{name}'")
     if sum(map(len, found.values())) > MAX_FILES:

@@ -22,7 +22,7 @@ from pysbx.base.option_names import current
 from pysbx.errors import SandboxStartupError
 from pysbx.options.mount import Mount
 
-# Of the host's system: programs, libraries, time zones, and of /etc what the dynamic linker follows.
+# Of the host's system: programs, libraries, their data, and of /etc what programs and the dynamic linker follow.
 SYSTEM = (
     "/usr/bin",
     "/usr/lib",
@@ -31,8 +31,11 @@ SYSTEM = (
     # For compilers: packages that come as source have parts in C.
     "/usr/include",
     "/usr/libexec/gcc",
-    "/usr/share/zoneinfo",
+    # Data of programs, such as fonts, types of files, and the modules of Perl.
+    "/usr/share",
     "/etc/alternatives",
+    "/etc/fonts",
+    "/etc/mime.types",
     "/etc/ld.so.cache",
 )
 # Directories that are links into /usr on today's systems, and directories of their own on others.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import builtins
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,7 @@ MAX_TEXT = 64 * 1024
 MAX_TYPES, MAX_BUNDLES = 32, 1000
 
 _shown: list[dict[str, str]] = []
+_places: dict[str, int] = {}  # of the bundles with an identifier, in _shown
 _room = 0
 _left_out = 0
 
@@ -59,8 +61,9 @@ def _from_method(value: Any, name: str, **arguments: Any) -> Any:
 
 def bundle_of(value: Any) -> dict[str, str]:
     """Return the forms of an object by MIME type, without that as plain text."""
-    found: dict[str, Any] = {kind: _from_method(value, name) for name, kind in METHODS.items()}
-    whole = _from_method(value, "_repr_mimebundle_", include=None, exclude=None)
+    with figures.quiet():  # an object of a library may draw its picture with matplotlib
+        found: dict[str, Any] = {kind: _from_method(value, name) for name, kind in METHODS.items()}
+        whole = _from_method(value, "_repr_mimebundle_", include=None, exclude=None)
     found |= whole if isinstance(whole, dict) else {}
     bundle = {}
     for kind, data in list(found.items())[:MAX_TYPES]:
@@ -73,17 +76,33 @@ def bundle_of(value: Any) -> dict[str, str]:
     return bundle
 
 
-def _keep(bundle: dict[str, str]) -> None:
-    """Keep a bundle for the answer; of one that is too large, the plain text."""
+def _keep(bundle: dict[str, str], identifier: str = "", *, update: bool = False) -> None:
+    """Keep a bundle for the answer; of one that is too large, the plain text.
+
+    Args:
+        bundle: the bundle.
+        identifier: of the display.
+        update: whether it takes the place of the last one with this identifier.
+    """
     global _room, _left_out  # noqa: PLW0603 (the state of a run)
+    place = _places.get(identifier, -1) if update else -1
+    if place >= 0:
+        _room += sum(map(len, _shown[place].values()))
+        _shown[place] = {}
     size = sum(map(len, bundle.values()))
-    if size > _room or len(_shown) == MAX_BUNDLES:
+    if size > _room or (place < 0 and len(_shown) == MAX_BUNDLES):
         _left_out += 1
         bundle = {kind: text for kind, text in bundle.items() if kind == PLAIN}
         size = sum(map(len, bundle.values()))
-    if bundle and size <= _room and len(_shown) < MAX_BUNDLES:
-        _room -= size
+    if bundle and size <= _room and place >= 0:
+        _shown[place] = bundle
+    elif bundle and size <= _room and len(_shown) < MAX_BUNDLES:
         _shown.append(bundle)
+        if identifier:
+            _places[identifier] = len(_shown) - 1
+    else:
+        return
+    _room -= size
 
 
 def _plain(value: Any, bundle: dict[str, str]) -> str:
@@ -99,20 +118,53 @@ def show_value(value: Any) -> str:
     if figures.output_value(value):
         return repr(value)[:MAX_TEXT]
     bundle = bundle_of(value)
-    text = _plain(value, {})
+    with figures.quiet():
+        text = _plain(value, {})
     if bundle.keys() - {PLAIN}:
         _keep({PLAIN: text, **bundle})
     return text
 
 
-def display(*values: Any, raw: bool = False, **options: Any) -> None:
+class DisplayHandle:
+    """A display that can be updated, as IPython has it.
+
+    Attributes:
+        display_id: its identifier.
+    """
+
+    def __init__(self, display_id: str | None = None) -> None:
+        self.display_id = display_id or os.urandom(16).hex()
+
+    def __repr__(self) -> str:
+        """Return it as IPython shows it."""
+        return f"<DisplayHandle display_id={self.display_id}>"
+
+    def display(self, value: Any, **options: Any) -> None:
+        """Show an object as one more display with this identifier."""
+        display(value, display_id=self.display_id, **options)
+
+    def update(self, value: Any, **options: Any) -> None:
+        """Show an object in the place of the last one."""
+        display(value, display_id=self.display_id, update=True, **options)
+
+
+def display(
+    *values: Any, raw: bool = False, display_id: str | bool | None = None, update: bool = False, **options: Any
+) -> DisplayHandle | None:
     """Show objects: their forms are in the result of the run, and their plain text is printed.
 
     Args:
         values: the objects.
         raw: whether they are bundles already.
+        display_id: an identifier of the display, or True for a new one.
+        update: whether the object takes the place of the last one with this identifier, which prints nothing.
         options: of IPython's display(), which have no meaning here.
+
+    Returns:
+        What updates the display, if it has an identifier.
     """
+    handle = DisplayHandle(None if display_id is True else str(display_id)) if display_id else None
+    identifier = handle.display_id if handle else ""
     for value in values:
         if figures.output_value(value):
             continue
@@ -121,9 +173,15 @@ def display(*values: Any, raw: bool = False, **options: Any) -> None:
         else:
             bundle = bundle_of(value)
         text = _plain(value, bundle) if not raw or PLAIN in bundle else ""
-        if text:
+        if text and not update:
             print(text)
-        _keep({PLAIN: text, **bundle} if text else bundle)
+        _keep({PLAIN: text, **bundle} if text else bundle, identifier, update=update)
+    return handle
+
+
+def publish_display_data(data: Any, metadata: Any = None, *, transient: Any = None, **options: Any) -> None:
+    """Show a bundle; see IPython's function of this name."""
+    display(data, raw=True, display_id=(transient or {}).get("display_id"), update=options.get("update", False))
 
 
 def begin(room: int) -> None:
@@ -134,6 +192,7 @@ def begin(room: int) -> None:
     """
     global _room, _left_out
     _shown.clear()
+    _places.clear()
     _room, _left_out = room, 0
     if not hasattr(builtins, "display"):
         builtins.display = display  # type: ignore[attr-defined]
@@ -141,12 +200,13 @@ def begin(room: int) -> None:
 
 def take() -> dict[str, Any]:
     """Return what the answer says: the bundles, and the number of those that were too large."""
-    return {"displays": list(_shown), "displays_left_out": _left_out}
+    return {"displays": list(filter(None, _shown)), "displays_left_out": _left_out}
 
 
 def change_ipython(module: Any) -> None:
-    """Change IPython.core.display_functions, whose display() has no notebook to write to."""
+    """Change IPython.core.display_functions, whose functions have no notebook to write to."""
     replace(module, "display", lambda original: display)
+    replace(module, "publish_display_data", lambda original: publish_display_data)
 
 
 def _shower(show: Callable[..., Any]) -> Callable[..., None]:

@@ -246,7 +246,7 @@ def _polars(value: Any, path: str) -> Any:
             raise Unserializable(value, path, f"a polars table with a column of dtype {dtype} cannot leave the sandbox")
     # The other side may have an older pyarrow, which does not know views of text; neither does polars before 1.1.
     form = {"compat_level": polars.CompatLevel.oldest()} if hasattr(polars, "CompatLevel") else {}
-    written = frame.write_ipc_stream(None, **form).getvalue()  # by polars itself: pyarrow need not be here
+    written = frame.write_ipc_stream(None, **form).getvalue()  # by polars itself, also without pyarrow
     found = polars.read_ipc_stream(written)
     if found.schema != frame.schema:
         raise Unserializable(value, path, f"Arrow has no form for columns of {frame.schema!s:.200}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import io
 import re
+import sys
 import traceback
 from types import TracebackType
 from typing import Any
@@ -51,6 +53,31 @@ def _line(error: BaseException, tb: TracebackType | None, source: str) -> int | 
     return line
 
 
+def _suggestion(error: BaseException) -> str:
+    """Return what Python adds to an error about a name: "Did you mean". Before 3.12 only its own hook knows it."""
+    before, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        sys.__excepthook__(type(error), error, None)
+        said = sys.stderr.getvalue()
+    finally:
+        sys.stderr = before
+    found = re.search(r"\. Did you mean: '[^']*'\?$", said.rstrip("\n"))
+    return found[0] if found else ""
+
+
+def _formatted(error: BaseException, tb: TracebackType | None) -> str:
+    """Return a traceback as Python prints it."""
+    report = traceback.TracebackException(type(error), error, tb)
+    part: Any = report
+    one: Any = error
+    while sys.version_info < (3, 12) and part is not None and one is not None:
+        if isinstance(one, (NameError, AttributeError)) and isinstance(part._str, str):
+            part._str += _suggestion(one)
+        cause = part.__cause__ is not None
+        part, one = (part.__cause__, one.__cause__) if cause else (part.__context__, one.__context__)
+    return "".join(report.format())
+
+
 def describe(error: BaseException, source: str = "") -> dict[str, Any]:
     """Return an exception as a message: type, message, traceback, line, names, and whether memory ran out."""
     try:
@@ -59,7 +86,7 @@ def describe(error: BaseException, source: str = "") -> dict[str, Any]:
         message = f"<{type(second).__name__} in __str__>"
     tb = users_part(error.__traceback__)
     try:
-        text = "".join(traceback.format_exception(type(error), error, tb))
+        text = _formatted(error, tb)
     except BaseException as second:
         text = f"{type(error).__name__}: <the traceback cannot be printed: {type(second).__name__}>\n"
     try:

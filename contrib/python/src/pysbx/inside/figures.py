@@ -11,7 +11,7 @@ import itertools
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .patches import replace
@@ -22,6 +22,31 @@ CHUNK = 1 << 20
 
 _left: weakref.WeakSet[Any] = weakref.WeakSet()
 _savefig: Callable[..., Any] | None = None
+
+
+# Whether figures are drawn for something else: the frames of an animation, or the picture of an object.
+_quiet = False
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Leave no figure that is saved while the block runs, nor one that is opened in it."""
+    global _quiet  # noqa: PLW0603 (a state of the process)
+    before, was = set(_open()), _quiet
+    _quiet = True
+    try:
+        yield
+    finally:
+        _quiet = was
+        for number in set(_open()) - before:
+            _leave(sys.modules["matplotlib.pyplot"]._pylab_helpers.Gcf.figs[number].canvas.figure)
+
+
+def _open() -> list[int]:
+    """Return the numbers of the figures that are open."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    found: list[int] = pyplot.get_fignums() if hasattr(pyplot, "get_fignums") else []  # its import may have failed
+    return found
 
 
 def figure_path(number: int) -> str:
@@ -55,11 +80,12 @@ def output(figure: Any, number: int = 1) -> None:
 
 def output_all() -> None:
     """Draw the figures that are open, and close them."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None or not hasattr(pyplot, "get_fignums"):  # its import has failed
+    numbers = _open()
+    if not numbers:
         return
+    pyplot = sys.modules["matplotlib.pyplot"]
     try:
-        for number in pyplot.get_fignums():
+        for number in numbers:
             output(pyplot._pylab_helpers.Gcf.figs[number].canvas.figure, number)
     finally:
         pyplot.close("all")
@@ -92,7 +118,7 @@ def _copy(path: str) -> None:
 
 def _saved(figure: Any, target: Any, options: dict[str, Any]) -> None:
     """Leave a figure that the code has saved under a name of its own, or to a file object."""
-    if _is_blank(figure):
+    if _quiet or _is_blank(figure):
         return
     if isinstance(target, (str, os.PathLike)):
         path = os.fspath(target)
@@ -136,4 +162,32 @@ def change_pyplot(module: Any) -> None:
     replace(module, "show", make)
 
 
-PATCHES = {"matplotlib.figure": change_figure, "matplotlib.pyplot": change_pyplot}
+def change_animation(module: Any) -> None:
+    """Change matplotlib.animation, which draws each frame with savefig(): the film is one figure."""
+    animation = module.Animation
+
+    def change(name: str) -> None:
+        original = getattr(animation, name)
+
+        @functools.wraps(original)
+        def changed(self: Any, *arguments: Any, **options: Any) -> Any:
+            inner = _quiet
+            with quiet():
+                result = original(self, *arguments, **options)
+            if name == "save" and not inner:
+                with contextlib.suppress(Exception):  # as for a figure
+                    _copy(os.fspath(arguments[0] if arguments else options["filename"]))
+                    _leave(self._fig)
+            return result
+
+        setattr(animation, name, changed)
+
+    for name in ("save", "to_html5_video", "to_jshtml"):
+        change(name)
+
+
+PATCHES = {
+    "matplotlib.figure": change_figure,
+    "matplotlib.pyplot": change_pyplot,
+    "matplotlib.animation": change_animation,
+}

@@ -112,7 +112,7 @@ def _shares_position(one: _Open, others: dict[int, _Open]) -> bool:
         os.lseek(one.descriptor, one.position, os.SEEK_SET)
 
 
-# Those that the copy had, until it has files of its own.
+# The files that the copy had open. They are opened again when it has files of its own.
 _to_open: list[_Open] = []
 
 

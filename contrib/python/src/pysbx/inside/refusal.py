@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import abc
 
-# What to write instead of a value, by the first that its class is a subclass of.
+# The advice for a value: that of the first class here from which its class derives.
 ADVICE: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (BaseException, "repr(…)"),
     (str, "str(…)"),

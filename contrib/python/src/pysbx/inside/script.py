@@ -11,7 +11,7 @@ import runpy
 import sys
 from typing import Any
 
-from . import display, figures, main_module, patches, pools
+from . import display, figures, main_module, own_files, patches, pools
 from .child import only_here
 from .ending import complain, end_program, exit_code, flush_files, show
 from .failure import describe, without_our_frames
@@ -149,6 +149,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         if has_own_directory():
             sys.path[0] = os.path.dirname(name)
         main_module.set_file(name)
+    if has_own_directory():
+        own_files.forget_hidden(sys.path[0])
     patches.install(pools.PATCHES)
     if not request.get("kernel"):  # which shows figures and objects itself
         patches.install(figures.PATCHES | display.PATCHES)

@@ -75,8 +75,8 @@ class Code(IntEnum):
     FREQUENCY = 28  # frequency of the rows, pandas' table or series.
     LABELS = 29  # axis, name, kind, labels, pandas' table: for labels that Arrow does not bring back.
     PURE_PATH = 30  # text
-    RANGE = 31  # start, stop, step
-    DEQUE = 32  # its greatest length or nil, its elements
+    RANGE = 31  # start, stop, step.
+    DEQUE = 32  # its greatest length or nil, its elements.
     MAPPING = 33  # name of the class in module collections, name of its default or nil, key, value, key, value, …
     PANDAS = 34  # name in pandas, the parts of the value: see scalars.py.
     MARKS = 35  # attrs, whether labels may occur twice, pandas' table or series.

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import cloudpickle  # what the host sends refers to it
 
-from . import fork, main_module, script
+from . import fork, main_module, own_files, script
 from .channel import Channel, Message
 from .child import only_here
 from .encode import encode
@@ -78,6 +78,8 @@ def call(request: Message) -> Message:
         lines = ["\n"] * (first - 1) + text.splitlines(keepends=True)
         linecache.cache[name] = (len(text), None, lines, name)
     try:
+        if script.has_own_directory():
+            own_files.forget_hidden(sys.path[0])
         return only_here(lambda: called(request))
     except Unserializable as error:
         return {"unserializable": [error.reason, error.type_name, error.path]}
@@ -298,6 +300,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     main_module.begin(__pysbx_fork__)
+    own_files.begin()
     hello = {"hello": list(sys.version_info[:2]), "warm": __pysbx_fork__ is not None}
     channel.write(hello)
     try:
