@@ -64,10 +64,8 @@ def test_display_shows_and_prints() -> None:
 
 
 def test_a_display_can_be_updated() -> None:
-    source = (
-        "handle = display(Rich(), display_id=True); display(5); "
+    source = "handle = display(Rich(), display_id=True); display(5)\n"
     source += "handle.update({'text/html': '2'}, raw=True); handle"
-    )
     done = run_code(f"{RICH}\n{source}")
     assert done.error is None, done.stderr
     assert done.displays == ({"text/html": "2"}, {"text/plain": "5"})

@@ -483,6 +483,22 @@ def test_a_client_hears_that_a_run_goes_on(small: Server, tmp_path: Path) -> Non
         asyncio.run(test("auto"))
 
 
+def test_a_call_that_is_cancelled_is_interrupted_and_the_session_goes_on(small: Server) -> None:
+    async def test(client: Client) -> None:
+        started = await client.call_tool("start_session", {})
+        session = {"session_id": started.structured_content["session_id"]}
+        await client.call_tool("run_in_session", {**session, "code": "kept = 5"})
+        for tool, work in (("run_in_session", {"code": SLEEP}), ("run_command", {"command": "sleep 1000"})):
+            call = asyncio.ensure_future(client.call_tool(tool, {**session, **work}))
+            await asyncio.sleep(1)  # until its code runs
+            call.cancel()
+            done = await asyncio.wait_for(client.call_tool("run_in_session", {**session, "code": "kept"}), 15)
+            assert text_of(done) == "5"
+        await client.call_tool("end_session", session)
+
+    small.run(test)
+
+
 def test_twenty_calls_at_once(small: Server) -> None:
     async def test(client: Client) -> None:
         calls = (client.call_tool("run_python", {"code": f"open('x', 'x'); {number}"}) for number in range(20))

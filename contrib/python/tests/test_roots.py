@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pysbx import PodmanNotInstalledError, SandboxStartupError, run_code
+from pysbx import PodmanNotInstalledError, Sandbox, SandboxStartupError, run_code
 from pysbx.container.interpreter import AUTHORITIES, certificates, host_interpreter, virtualenv_interpreter
 from pysbx.options.mount import Mount
 from pysbx.packages.images import rootfs_of
@@ -27,6 +27,24 @@ VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 def test_by_default_it_is_this_interpreter() -> None:
     assert run_code("import sys; print(sys.version)").stdout.strip() == sys.version
     assert run_code("import sys; print(sys.prefix)").stdout.strip() == sys.base_prefix
+
+
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ("perl", "perl -MFile::Find -e1"),
+        ("git", "git init -q /tmp/r"),
+        ("file", "file -b /bin/sh | grep -v magic"),
+        ("fc-list", "fc-list | grep ."),
+    ],
+)
+def test_programs_of_the_system_find_their_data(program: str, command: str) -> None:
+    here = f"cd /tmp; {command.replace('/tmp/r', '--bare $(mktemp -d)')}"
+    if not shutil.which(program) or subprocess.run(["sh", "-c", here], capture_output=True, check=False).returncode:
+        pytest.skip(f"{program} does not work here")
+    with Sandbox() as session:
+        done = session.shell(command)
+    assert (done.exit_code, done.stderr) == (0, "")
 
 
 def test_a_virtualenv_with_its_packages(virtualenv: str) -> None:

@@ -45,8 +45,8 @@ def quiet() -> Iterator[None]:
 def _open() -> list[int]:
     """Return the numbers of the figures that are open."""
     pyplot = sys.modules.get("matplotlib.pyplot")
-    found: list[int] = pyplot.get_fignums() if hasattr(pyplot, "get_fignums") else []  # its import may have failed
-    return found
+    numbers: Any = getattr(pyplot, "get_fignums", list)  # its import may have failed
+    return list(numbers())
 
 
 def figure_path(number: int) -> str:

@@ -74,11 +74,11 @@ class Code(IntEnum):
     CELLS = 27  # position of a column, list of its cells, position, list, …, pandas' table: for cells of any type.
     FREQUENCY = 28  # frequency of the rows, pandas' table or series.
     LABELS = 29  # axis, name, kind, labels, pandas' table: for labels that Arrow does not bring back.
-    PURE_PATH = 30  # text
+    PURE_PATH = 30  # text.
     RANGE = 31  # start, stop, step.
     DEQUE = 32  # its greatest length or nil, its elements.
-    MAPPING = 33  # name of the class in module collections, name of its default or nil, key, value, key, value, …
+    MAPPING = 33  # name of the class in module collections, name of its default or nil, key, value.
     PANDAS = 34  # name in pandas, the parts of the value: see scalars.py.
     MARKS = 35  # attrs, whether labels may occur twice, pandas' table or series.
-    STRINGS = 36  # position of a column, how its strings are stored, their missing value, position, …, pandas' table.
+    STRINGS = 36  # position of a column, how its strings are stored, their missing value, …; and pandas' table.
     COLUMNS = 37  # number of rows, kind and content of each column: a table of pandas, of a sandbox without pyarrow.

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from pysbx.base.threads import Cancel, look_at
+from pysbx.base.threads import AGAIN_SEC, Cancel, look_at
 from pysbx.calls.execution import Execution
 from pysbx.calls.processes import Command
 from pysbx.calls.session import Sandbox
@@ -175,11 +175,24 @@ class Sessions:
 
     async def _use(self, session: Session, work: Callable[[Sandbox], T], code: str = "") -> T:
         await session.turn.acquire()
-        # A caller that is cancelled while it waits for its turn is not served. If its work has begun, the work goes on
-        # and keeps the turn. So the next caller waits here, and not in a thread, of which there are few.
+        # A caller that is cancelled while it waits for its turn is not served. If its work has begun, code is
+        # interrupted, and other work goes on. It keeps the turn, so the next caller waits here, and not in a thread, of
+        # which there are few.
         task = asyncio.ensure_future(self._in_turn(session, work, code))
         task.add_done_callback(look_at)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if code and not task.done():
+                interrupts = asyncio.ensure_future(self._interrupt_again(session))
+                task.add_done_callback(lambda _: interrupts.cancel())
+            raise
+
+    async def _interrupt_again(self, session: Session) -> None:
+        """Interrupt the code of a session until this is cancelled: it may catch an interrupt."""
+        while True:
+            await self.interrupt(session)
+            await asyncio.sleep(AGAIN_SEC)
 
     async def _in_turn(self, session: Session, work: Callable[[Sandbox], T], code: str) -> T:
         spent = 0.0
