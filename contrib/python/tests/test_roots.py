@@ -35,7 +35,6 @@ def test_by_default_it_is_this_interpreter() -> None:
         ("perl", "perl -MFile::Find -e1"),
         ("git", "git init -q /tmp/r"),
         ("file", "file -b /bin/sh | grep -v magic"),
-        ("fc-list", "fc-list | grep ."),
     ],
 )
 def test_programs_of_the_system_find_their_data(program: str, command: str) -> None:

@@ -185,6 +185,23 @@ def test_a_run_has_callbacks_of_its_own() -> None:
     assert ("".join(of_session), "".join(of_run)) == ("1\n3\n5\n", "2\n4\n")
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "import subprocess; subprocess.Popen('sleep 0.5; echo late; echo wrong >&2', shell=True); print('now')",
+        "import threading; threading.Timer(0.5, lambda: print('late\\nwrong')).start(); print('now')",
+    ],
+)
+def test_what_comes_between_two_runs_is_marked_as_late(begin: str) -> None:
+    with Sandbox() as session:
+        assert session.run(begin).stdout == "now\n"
+        time.sleep(1.5)
+        done = session.run("import sys; print('mine'); print('error', file=sys.stderr)")
+        late = "[late output of an earlier run]\nlate\nwrong\n[end of late output]\n"
+        assert (done.stdout, done.stderr) == ("mine\n", f"{late}error\n")
+        assert session.run("1").stderr == ""
+
+
 def test_an_execution_is_json() -> None:
     with Sandbox() as session:
         done = session.run("open('/output/a', 'wb').write(b'\\xff')\n1/0")

@@ -117,6 +117,12 @@ def _is_file(item: tuple[object, object]) -> bool:
     return isinstance(name, str) and type(size) is int and size >= 0
 
 
+def _marked(late: str) -> str:
+    """Return the text that processes and threads of earlier runs have written after the end of these."""
+    end = "" if late.endswith("\n") else "\n"
+    return f"[late output of an earlier run]\n{late}{end}[end of late output]\n"
+
+
 def _note_timeout(fields: dict[str, Any], seconds: float) -> None:
     """Change the fields of an Execution if its code has ended by the interrupt at the end of its time."""
     error = fields["error"]
@@ -380,6 +386,7 @@ class Sandbox:
             OPTIONS["timeout_sec"].check(timeout_sec)
         with self._lock:
             container, bundle = self._started()
+            late = container.take_late()
             began, spent = time.monotonic(), container.recent_cpu_sec
             try:
                 fields = answered(self._exchange(request, timeout_sec, passed), self.options)
@@ -392,7 +399,7 @@ class Sandbox:
             done = execution(fields, container, bundle, usage, self.options.collect)
             if self._ended:
                 container.close()
-            return done
+            return replace(done, stderr=f"{_marked(late)}{done.stderr}") if late else done
 
     def shell(
         self,

@@ -569,6 +569,12 @@ class Container:
         """Return the text of each stream since the last call by name; none if no program has begun."""
         return {} if self.version is None else {name: self.take(number)[0] for number, name in NAMES.items()}
 
+    def take_late(self) -> str:
+        """Return the text that has come since the last call of take(), between two requests."""
+        if self._usage is None and self.version is not None:
+            self._drain()
+        return "".join(self.take_all().values())
+
     def _drain(self) -> None:
         """Read what was written before the answer; a flood that goes on is cut after what a pipe holds."""
         for descriptor, number in list(self._streams.items()):

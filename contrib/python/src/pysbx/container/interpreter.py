@@ -34,7 +34,6 @@ SYSTEM = (
     # Data of programs, such as fonts, types of files, and the modules of Perl.
     "/usr/share",
     "/etc/alternatives",
-    "/etc/fonts",
     "/etc/mime.types",
     "/etc/ld.so.cache",
 )
