@@ -148,7 +148,8 @@ PYTHON
     expect 0 python <<'PYTHON'
 import json
 from pysbx.base import runtime
-from pysbx.options.options import make_options, prepare
+from pysbx.calls.prepare import prepare
+from pysbx.options.options import make_options
 options = make_options(memory_mb=64, limits="strict", timeout_sec=60)
 bundle = prepare(options)
 print(runtime.build_snapshot(str(bundle.path), bundle.enforcement.manager))
@@ -198,10 +199,11 @@ def categories(text, kind="pysbx_sandbox_t"):
     need_selinux
     make_unlabelled given
     expect 0 python "$HOME/given" <<<"$LABELS"'
+from pysbx.calls.prepare import prepare
 from pysbx.machine import doctor
-from pysbx.options import options
+from pysbx.options.options import make_options
 mounts = [Mount(sys.argv[1], "/given")]
-print(options.prepare(options.make_options(mounts=mounts)).build_snapshot())
+print(prepare(make_options(mounts=mounts)).build_snapshot())
 found = set()
 for warm in "require", "require", "off":
     done = run_code(SHOWN, mounts=mounts, warm=warm, timeout_sec=120)

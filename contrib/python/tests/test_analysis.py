@@ -280,8 +280,8 @@ def test_limits_of_a_profile_hold_where_nothing_else_is_said() -> None:
     def nothing() -> None:
         pass
 
-    policy = vars(nothing)["_sandbox_config"].policy
-    assert (policy.memory_mb, policy.timeout_sec) == (300, 10)
+    options = vars(nothing)["_sandbox_config"]
+    assert (options.memory_mb, options.timeout_sec) == (300, 10)
 
 
 def test_a_profile_of_ones_own(tmp_path: Path) -> None:

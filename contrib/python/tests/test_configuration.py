@@ -49,17 +49,17 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 
 def test_a_file_gives_defaults(write: Write) -> None:
-    assert make_options().policy.memory_mb == 512
+    assert make_options().memory_mb == 512
     write(ALL)
     found = make_options()
-    assert (found.policy.memory_mb, found.policy.timeout_sec, found.policy.warm) == (700, 12.5, "off")
+    assert (found.memory_mb, found.timeout_sec, found.warm) == (700, 12.5, "off")
     assert (found.index_url, found.extra_index_urls) == (
         "https://one.example/simple/",
         ("https://two.example/simple/",),
     )
     assert found.installer == "uv"
     assert configuration.of_clean() == (7, 100)
-    assert make_options(memory_mb=800, index_url="").policy.memory_mb == 800
+    assert make_options(memory_mb=800, index_url="").memory_mb == 800
     assert make_options(index_url="").index_url == ""
     done = run_code("import resource; resource.getrlimit(resource.RLIMIT_DATA)")
     assert (done.error, done.warm) == (None, False)
@@ -70,7 +70,7 @@ def test_variables_come_before_the_file(write: Write, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PYSBX_MEMORY_MB", "900")
     monkeypatch.setenv("PYSBX_EXTRA_INDEX_URLS", "https://a.example/ https://b.example/")
     found = make_options()
-    assert (found.policy.memory_mb, found.policy.timeout_sec) == (900, 12)
+    assert (found.memory_mb, found.timeout_sec) == (900, 12)
     assert found.extra_index_urls == ("https://a.example/", "https://b.example/")
 
 
@@ -79,9 +79,9 @@ def test_a_profile_comes_before_both(write: Write, tmp_path: Path, monkeypatch: 
     profile.write_text(json.dumps({"limits": {"memory_mb": 300}}))
     write(f'memory_mb = 700\ncpus = 2.0\nprofile = "{profile}"\n')
     found = make_options()
-    assert (found.policy.memory_mb, found.policy.cpus) == (300, 2.0)
-    assert make_options(memory_mb=800).policy.memory_mb == 800
-    assert make_options(profile=None).policy.memory_mb == 700
+    assert (found.memory_mb, found.cpus) == (300, 2.0)
+    assert make_options(memory_mb=800).memory_mb == 800
+    assert make_options(profile=None).memory_mb == 700
 
 
 def test_the_place_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,9 +91,9 @@ def test_the_place_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path.chmod(0o600)
     monkeypatch.delenv("PYSBX_CONFIG", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert make_options().policy.memory_mb == 650
+    assert make_options().memory_mb == 650
     monkeypatch.setenv("PYSBX_CONFIG", "")  # none
-    assert make_options().policy.memory_mb == 512
+    assert make_options().memory_mb == 512
 
 
 @pytest.mark.parametrize(

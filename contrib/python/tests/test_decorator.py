@@ -106,7 +106,7 @@ def test_a_method_works_on_a_copy() -> None:
 
 def test_the_wrapper_can_be_recognised() -> None:
     assert vars(plain)["_is_sandboxed"]
-    assert vars(factorial)["_sandbox_config"].policy.timeout_sec == 20
+    assert vars(factorial)["_sandbox_config"].timeout_sec == 20
     assert plain.__name__ == "plain"
     assert not inspect.iscoroutinefunction(plain)
 

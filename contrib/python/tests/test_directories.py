@@ -50,8 +50,8 @@ def test_settings_last_from_one_sandbox_to_the_next(folder: Path, virtualenv: st
 def test_options_are_made_of_options(folder: Path) -> None:
     once = make_options(reference="books", config_dir="settings", mounts=[Mount(folder / "books", "/data")])
     again = make_options(once, memory_mb=100)
-    assert again.policy.mounts == once.policy.mounts
-    assert [mount.target for mount in once.policy.mounts] == ["/data", "/reference", "/config"]
+    assert again.mounts == once.mounts
+    assert [mount.target for mount in once.mounts] == ["/data", "/reference", "/config"]
 
 
 def test_a_directory_that_is_not_there_is_named(folder: Path) -> None:

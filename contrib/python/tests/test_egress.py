@@ -22,6 +22,7 @@ from pysbx.network import relay
 from pysbx.network.host_rules import Address, is_public
 from pysbx.network.http_request import is_http
 from pysbx.network.proxy import Proxy
+from pysbx.options.network import parse_network
 
 HOSTS = ("good.example", "db.example:8080", "*.wild.example")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -84,7 +85,7 @@ def exchange(monkeypatch: pytest.MonkeyPatch) -> Exchange:
                 return await connect("127.0.0.1", port)
 
             monkeypatch.setattr(asyncio, "open_connection", redirected)
-            return await client(Proxy(HOSTS, allowed, resolve), pieces, there)
+            return await client(Proxy(parse_network(HOSTS).entries, allowed, resolve), pieces, there)
 
         return asyncio.run(talk()), there
 

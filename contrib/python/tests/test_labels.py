@@ -34,7 +34,7 @@ def bundle(tmp_path: Path) -> Bundle:
     config = json.loads((path / "config.json").read_text())
     config["process"]["selinuxLabel"], config["linux"]["mountLabel"] = labels.PROCESS, labels.FILES
     (path / "config.json").write_text(json.dumps(config))
-    return Bundle(path, made.policy, made.enforcement, labelled=True)
+    return Bundle(path, made.options, made.enforcement, labelled=True)
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ import pytest
 
 from pysbx import Execution, run_code
 from pysbx.container import limits, memory_without_cgroup, quotas
+from pysbx.options.declaration import MIB
 from pysbx.options.options import make_options
-from pysbx.options.policy import MIB
 from tests.test_hostile import said
 
 BYTES_OF_A_PIPE = 16 * 4096
@@ -342,9 +342,9 @@ held
 
 
 def test_all_that_a_sandbox_can_hold_is_within_the_bound_of_the_threat_model() -> None:
-    policy = make_options(memory_mb=64, max_processes=1, tmp_mb=16, timeout_sec=60).policy
+    options = make_options(memory_mb=64, max_processes=1, tmp_mb=16, timeout_sec=60)
     done = run_code(EVERYTHING, memory_mb=64, max_processes=1, tmp_mb=16, timeout_sec=60)
     assert done.error is None, done.error
     # Of the bound, what this attack uses: at its sockets nothing waits to be accepted, and none is in flight.
-    most = limits.address_space(policy) + 5 * 16 * MIB + quotas.OPEN_FILES * memory_without_cgroup.buffer_size()
-    assert 500 * MIB < int(done.value or 0) <= most < limits.memory_bound(policy)
+    most = limits.address_space(options) + 5 * 16 * MIB + quotas.OPEN_FILES * memory_without_cgroup.buffer_size()
+    assert 500 * MIB < int(done.value or 0) <= most < limits.memory_bound(options)

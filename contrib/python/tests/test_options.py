@@ -22,10 +22,9 @@ from pysbx.command.main import make_parser
 from pysbx.options.declaration import Declared, Number, parse_mount
 from pysbx.options.keywords import OPTIONS
 from pysbx.options.options import SHOWN, Options, make_options
-from pysbx.options.policy import Policy
 from pysbx.service.http.api import Wish
 from pysbx.service.mcp.tools import Tools
-from pysbx.service.sandboxes.choices import LIMITS
+from pysbx.service.sandboxes.choices import LIMITS, Offer
 
 NUMBERS = [declared for declared in OPTIONS.values() if isinstance(declared.option.check, Number)]
 DOCS = Path(__file__).parents[2] / "docs/pages"
@@ -45,17 +44,48 @@ def actions(command: str) -> dict[str, argparse.Action]:
     return {action.dest: action for action in reversed(found)}
 
 
-def kept(options: Options, declared: Declared) -> Any:
-    """Return the value that an option has."""
-    return getattr(options if hasattr(options, declared.field) else options.policy, declared.field)
-
-
 def test_every_field_is_declared_and_every_declaration_has_a_field() -> None:
-    own = {item.name for kind in (Options, Policy) for item in fields(kind)}
-    # These are the package's own, and not for callers.
-    internal = {"policy", "analysis", "violations", "isolated", "session", "private_hosts"}
-    assert {declared.field for declared in OPTIONS.values()} == own - internal
+    # The last ones are the package's own, and not for callers.
+    internal = ["analysis", "violations", "isolated", "session"]
+    assert [item.name for item in fields(Options)] == [*OPTIONS, *internal]
     assert sorted(OPTIONS) == SHOWN
+
+
+class Count:
+    """The options that are made and checked while it is there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made, self.checked = 0, list[str]()
+        make, check = Options.__init__, Declared.check
+
+        def counted(options: Options, *given: Any, **named: Any) -> None:
+            self.made += 1
+            make(options, *given, **named)
+
+        def noted(declared: Declared, kept: Any) -> None:
+            self.checked.append(declared.name)
+            check(declared, kept)
+
+        monkeypatch.setattr(Options, "__init__", counted)
+        monkeypatch.setattr(Declared, "check", noted)
+
+
+def test_what_is_given_is_checked_once_and_what_is_left_out_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_code("1")  # looks at the machine, with options of its own
+    count = Count(monkeypatch)
+    assert run_code("6 * 7", memory_mb=256).value == "42"
+    assert (count.made, count.checked) == (1, ["memory_mb"])
+
+
+def test_what_a_profile_sets_is_checked_once_for_all_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer = Offer(make_options(), ("minimal",), (), 8)
+    count = Count(monkeypatch)
+    assert offer.options("minimal", (), {"memory_mb": 100}).memory_mb == 100
+    first = count.checked.copy()
+    count.checked.clear()
+    assert offer.options("minimal", (), {"memory_mb": 99}).memory_mb == 99
+    assert sorted(count.checked) == ["memory_mb", "profile"]
+    assert len(first) <= 10
 
 
 def test_the_help_has_the_words_of_each_declaration() -> None:
@@ -69,7 +99,7 @@ def test_the_help_has_the_words_of_each_declaration() -> None:
 @pytest.mark.parametrize("declared", OPTIONS.values(), ids=name_of)
 def test_a_default_is_allowed_and_holds(declared: Declared) -> None:
     declared.check(declared.option.default)
-    assert kept(Options(), declared) == declared.option.default
+    assert getattr(Options(), declared.name) == declared.option.default
     assert declared.option.help
 
 
@@ -163,7 +193,7 @@ def test_relative_paths_lead_where_the_kernel_goes(tmp_path: Path, monkeypatch: 
     assert Mount("../data").target == str(tmp_path / "data")
     for name in ("virtualenv", "rootfs", "wheels"):
         options: Any = {name: "../data"}
-        assert kept(make_options(**options), OPTIONS[name]) == str(tmp_path / "data")
+        assert getattr(make_options(**options), name) == str(tmp_path / "data")
     assert run_code("import os; os.getcwd()", workdir="/usr/../tmp").value == "'/tmp'"
     done = run_code("open('a.txt').read()", files={"b/../a.txt": "text"})
     assert done.value == "'text'"

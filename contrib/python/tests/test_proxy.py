@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from pysbx import Mount, run_code
-from pysbx.network.host_rules import RefusedError, handshake, is_elsewhere, is_public, parse_entry, server_name
+from pysbx.network.host_rules import RefusedError, handshake, is_elsewhere, is_public, server_name
 from pysbx.network.http_request import Request
 from pysbx.network.proxy import Proxy
-from pysbx.options.declaration import parse_network
+from pysbx.options.network import parse_network
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
 PUBLIC_ADDRESS, PRIVATE_ADDRESS = "93.184.216.34", "10.44.55.66"
@@ -81,7 +81,7 @@ def test_addresses_of_the_own_configuration() -> None:
     ],
 )
 def test_entries(entry: str, name: str, port: int, allowed: bool) -> None:
-    assert parse_entry(entry).allows(name, port) is allowed
+    assert parse_network([entry]).entries[0].allows(name, port) is allowed
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,19 @@ def test_what_is_not_a_name(name: str) -> None:
 
 
 def test_entries_for_private_networks() -> None:
-    assert parse_network(["Private:DB.example", "private:80"]) == ("private:80", "private:db.example")
-    assert parse_network(["private:db", "db:5432"]) == ("db:5432", "private:db")  # without a dot, and no word
-    assert [parse_entry(entry).private for entry in ("private:db.example", "private:80", "db.example")] == [
-        True,
-        False,
-        False,
-    ]
+    """The entries are in order. A name without a dot has a port, or begins with "private:"."""
+    given = ["Private:*.DB.example:5432", "private:80", "private:db", "db.example", "private:db"]
+    found = parse_network(given)
+    assert (found.kind, str(found)) == ("hosts", "db.example, private:*.db.example:5432, private:80, private:db")
+    assert [entry.private for entry in found.entries] == [False, True, False, True]
+
+
+def test_a_network_that_is_a_word() -> None:
+    assert [parse_network(given).kind for given in (None, False, "none")] == ["none"] * 3
+    assert parse_network([]) == parse_network(None)
+    assert [str(parse_network(word)) for word in ("localhost", "host")] == ["localhost", "host"]
+    with pytest.raises(ValueError, match='did you mean "host", which stands alone'):
+        parse_network(["host"])
 
 
 def hello_for(name: str | None) -> bytes:
@@ -239,7 +245,7 @@ def local(*hosts: str) -> Proxy:
     async def resolve(name: str, port: int) -> list[str]:
         return ["127.0.0.1"]
 
-    return Proxy(hosts, lambda address: True, resolve)
+    return Proxy(parse_network(hosts).entries, lambda address: True, resolve)
 
 
 def request(text: str) -> Talk:
@@ -343,7 +349,11 @@ def test_a_name_that_stands_for_a_private_address_is_refused(tmp_path: Path) -> 
     async def resolve(name: str, port: int) -> list[str]:
         return ["127.0.0.1", "10.0.0.1", "::1", "fe80::1%eth0"]
 
-    said = through(Proxy(("web.test",), resolve=resolve), request("CONNECT web.test:443 HTTP/1.1\r\n\r\n"), tmp_path)
+    said = through(
+        Proxy(parse_network(["web.test"]).entries, resolve=resolve),
+        request("CONNECT web.test:443 HTTP/1.1\r\n\r\n"),
+        tmp_path,
+    )
     assert said.startswith(b"HTTP/1.1 403 host 'web.test' has no address outside of private networks\r\n")
 
 
@@ -371,7 +381,7 @@ def test_a_private_entry_reaches_other_machines_and_no_services_of_a_cloud(
         raise ConnectionRefusedError
 
     monkeypatch.setattr(asyncio, "open_connection", connect)
-    proxy = Proxy(("private:web.test",), resolve=resolve)
+    proxy = Proxy(parse_network(["private:web.test"]).entries, resolve=resolve)
     assert said in through(proxy, request("CONNECT web.test:443 HTTP/1.1\r\n\r\n"), tmp_path)
     assert asked == ([(address, 443)] if said.startswith(b"502") else [])
 

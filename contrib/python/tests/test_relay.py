@@ -25,6 +25,7 @@ from pysbx import Execution, run_code
 from pysbx.network import relay
 from pysbx.network.proxy import Proxy
 from pysbx.network.relay import Account, Room
+from pysbx.options.network import parse_network
 from tests.conftest import descriptors
 
 PRELUDE = """
@@ -169,9 +170,7 @@ def test_a_sandbox_does_not_use_up_the_time_of_its_caller(attack: str, monkeypat
 
     # The part is small here, so that a machine with other work still has as much time as an attack would take.
     monkeypatch.setattr(relay, "CPU_SHARE", 0.05)
-    monkeypatch.setattr(
-        pysbx.network.proxy, "Proxy", lambda hosts, allowed: Proxy(hosts, lambda address: True, resolve)
-    )
+    monkeypatch.setattr(pysbx.network.proxy, "Proxy", lambda hosts: Proxy(hosts, lambda address: True, resolve))
     sink = subprocess.Popen([sys.executable, "-c", SINK], stdout=subprocess.PIPE, text=True)
     assert sink.stdout is not None
     try:
@@ -245,7 +244,7 @@ async def main():
     listener.bind(sys.argv[1])
     listener.listen(16)
     listener.setblocking(False)
-    accepting = asyncio.ensure_future(proxy._accept(listener, proxy.Proxy(('web.test',)), Room(8)))
+    accepting = asyncio.ensure_future(proxy._accept(listener, proxy.Proxy(()), Room(8)))
     await asyncio.sleep(0.1)
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     full = []
@@ -291,7 +290,7 @@ def test_a_peer_that_does_not_read_keeps_no_descriptor(monkeypatch: pytest.Monke
         near, far = socket.socketpair()
         near.sendall(f"GET http://web.test:{port}/ HTTP/1.1\r\nHost: web.test:{port}\r\n\r\n".encode())
         reader, writer = await asyncio.open_unix_connection(sock=far)
-        proxy = Proxy((f"web.test:{port}",), lambda address: True, resolve)
+        proxy = Proxy(parse_network([f"web.test:{port}"]).entries, lambda address: True, resolve)
         await asyncio.wait_for(proxy.serve(reader, writer, account()), 10)
         await asyncio.sleep(0.1)
         left = far.fileno()

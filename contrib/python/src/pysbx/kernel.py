@@ -86,14 +86,14 @@ def kernel_options(**given: Any) -> Options:
     given["env"] = {"MPLBACKEND": INLINE, **PARENT, **dict(given.get("env") or {})}
     options = make_options(**given)
     refuse_inspected(options, "kernel")
-    if options.policy.network in ("none", "host"):
+    if options.allow_network.kind in ("none", "host"):
         raise SandboxError("kernel: it needs a loopback of its own: leave the network out, or name hosts")
     own = options.virtualenv or options.rootfs or options.image
     if not own and not any(re.match(rf"{PACKAGE}(?![\w-])", one) for one in options.dependencies):
         options = replace(options, dependencies=tuple(sorted((*options.dependencies, PACKAGE))))
-    preload = tuple(dict.fromkeys((*prepare(options).policy.preload, *PRELOAD)))
+    preload = tuple(dict.fromkeys((*prepare(options).options.preload, *PRELOAD)))
     # As the session will have it, so that `kernel install` prepares what `kernel run` uses.
-    return replace(options, policy=replace(options.policy, preload=preload, session=True))
+    return replace(options, preload=preload, session=True)
 
 
 def check_name(name: str) -> None:

@@ -92,7 +92,7 @@ def open_answer(answer: Message, options: Options, result: Result, find_class: F
     if violations and "value" not in answer:
         raise PolicyViolationError(violations)
     if "error" in answer:
-        raise execution_error(answer["error"], options.policy, options)
+        raise execution_error(answer["error"], options)
     refused = answer.get("unserializable")
     if isinstance(refused, list) and len(refused) == 3:
         reason, kind, path = (str(part)[:MAX_NAME] for part in refused)

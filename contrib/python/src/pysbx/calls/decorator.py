@@ -70,7 +70,7 @@ def sandbox(
         types: enumerations and dataclasses that may be returned, besides those of the function's module.
         on_stdout: called with text that the function prints, as it comes; by default it goes to sys.stderr.
         on_stderr: the same for its standard error.
-        options: dependencies, memory_mb, timeout_sec, cpus, allow_network, … : the fields of Options and Policy.
+        options: dependencies, memory_mb, timeout_sec, cpus, allow_network, … : see SandboxOptions.
 
     Returns:
         The decorated function, with _is_sandboxed and _sandbox_config; a coroutine function stays one.

@@ -325,7 +325,7 @@ def run_request(
         "last": last,
         "notebook": options.notebook,
         "prompt": prompt,
-        "display_limit": options.policy.answer_limit // 4,  # of characters, most of which have one byte
+        "display_limit": options.answer_limit // 4,  # of characters, most of which have one byte
     }
 
 
@@ -425,7 +425,7 @@ def execution(
         usage=usage,
         limits=dict(bundle.enforcement.by),
         warm=container.warm,
-        isolation=bundle.policy.isolation,
+        isolation=bundle.options.isolation,
         **fields,
     )
     _log(done)

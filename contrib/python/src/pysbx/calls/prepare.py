@@ -11,7 +11,6 @@ from pysbx.container.interpreter import Interpreter
 from pysbx.options.declaration import wrong
 from pysbx.options.mount import Mount
 from pysbx.options.options import Options
-from pysbx.options.policy import Policy
 from pysbx.packages.progress import installing
 
 
@@ -30,14 +29,14 @@ def interpreter_of(options: Options) -> Interpreter:
 
 
 def _bundle(
-    policy: Policy, found: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
+    options: Options, found: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
 ) -> bundle.Bundle:
     """Return the bundle of a container or, with isolation="process", of a process; the arguments are those of both."""
-    if policy.isolation == "process":
+    if options.isolation == "process":
         from pysbx.container import isolation  # noqa: PLC0415 (few sandboxes are such)
 
-        return isolation.prepare(policy, found, extra, paths)
-    return bundle.prepare(policy, found, extra, paths)
+        return isolation.prepare(options, found, extra, paths)
+    return bundle.prepare(options, found, extra, paths)
 
 
 @lru_cache(maxsize=256)
@@ -45,9 +44,9 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
     for name, path in (("reference", options.reference), ("config_dir", options.config_dir)):
         if path and Path(path).exists() and not Path(path).is_dir():
             raise wrong(name, f"'{path}' is not a directory")
-    found, policy = interpreter_of(options), options.policy
+    found = interpreter_of(options)
     if not options.dependencies:
-        return _bundle(policy, found), ()
+        return _bundle(options, found), ()
     if options.wheels and not Path(options.wheels).is_dir():
         raise wrong("wheels", f"'{options.wheels}' is not a directory")
     from pysbx.packages import dependencies  # noqa: PLC0415 (most sandboxes have none)
@@ -57,10 +56,10 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
     )
     with installing(", ".join(options.dependencies)) as progress:
         site = dependencies.ensure(wanted, found, fresh=options.disable_cache, progress=progress)
-    if not policy.preload:
-        policy = replace(policy, preload=dependencies.modules(site, wanted))
+    if not options.preload:
+        options = replace(options, preload=dependencies.modules(site, wanted))
     extra = (Mount(str(site), dependencies.TARGET),)
-    return _bundle(policy, found, extra, (dependencies.TARGET,)), extra
+    return _bundle(options, found, extra, (dependencies.TARGET,)), extra
 
 
 def site_of(options: Options) -> Path:
@@ -71,8 +70,8 @@ def site_of(options: Options) -> Path:
 def prepare(options: Options) -> bundle.Bundle:
     """Return the bundle for these options. It is created once, and again if another program has removed it."""
     made, extra = _prepared(options)
-    sources = (Path(mount.source) for mount in (*extra, *options.policy.mounts))
-    root = () if options.policy.isolation == "process" else (made.path / "rootfs",)
+    sources = (Path(mount.source) for mount in (*extra, *options.mounts))
+    root = () if options.isolation == "process" else (made.path / "rootfs",)
     needed = (made.path / "config.json", *root, payload.directory(), *sources)
     if not all(path.exists() for path in needed):
         _prepared.cache_clear()

@@ -159,7 +159,7 @@ class Sandbox:
             changes: options of the sandbox by name, as of the decorator; timeout_sec is that of each run.
         """
         chosen = make_options(options, **changes)
-        self.options = replace(chosen, policy=replace(chosen.policy, session=True))
+        self.options = replace(chosen, session=True)
         self._on_output = output_callback(on_stdout, on_stderr)
         # The streams that have a callback. Of calls, the text of the others goes to sys.stderr.
         self._heard = [name for name, given in (("stdout", on_stdout), ("stderr", on_stderr)) if given]
@@ -242,7 +242,7 @@ class Sandbox:
         try:
             said = runtime.save_process(container.name, sender, descriptor)
         finally:
-            state = self._exchange({"op": "forked", "limit": self.options.policy.answer_limit // 2})
+            state = self._exchange({"op": "forked", "limit": self.options.answer_limit // 2})
         if said:
             raise _refusal(OF_PROCESS.sub("", said) + SAVED_REMEDY)
         if state.get("refused"):
@@ -463,12 +463,12 @@ class Sandbox:
 
     @property
     def _keep(self) -> int:
-        return self.options.policy.output_limit
+        return self.options.output_limit
 
     def _ask(self, request: Message, wait_sec: float = 0.0) -> Message:
         """Send a request that takes no time but a wait that it names, and return the answer."""
         with self._lock:
-            return self._exchange(request, self.options.policy.timeout_sec + wait_sec)
+            return self._exchange(request, self.options.timeout_sec + wait_sec)
 
     def terminal(
         self,
@@ -496,7 +496,7 @@ class Sandbox:
         from pysbx.calls.terminal import LIMIT, NEEDS_CONTAINER, SHELL, Terminal, check_size  # noqa: PLC0415 (few sessions need it)
 
         check_size(rows, columns)
-        if self.options.policy.isolation == "process":
+        if self.options.isolation == "process":
             raise SandboxError(NEEDS_CONTAINER)
         self._terminals = [one for one in self._terminals if not one.closed]
         if len(self._terminals) >= LIMIT:
@@ -544,7 +544,7 @@ class Sandbox:
         Raises:
             SandboxError: see forward.
         """
-        if self.options.policy.network == "none":
+        if self.options.allow_network.kind == "none":
             raise SandboxError(f"the session has no network: {current().options['loopback']}")
         ours, theirs = socket.socketpair()
         with theirs:
@@ -584,7 +584,7 @@ class Sandbox:
                         forward(said)
             error = answer.get("error")
             if container.interrupted and isinstance(error, dict) and error.get("type") == INTERRUPTED:
-                raise timeout_error(bundle.policy.timeout_sec, "interrupted")
+                raise timeout_error(bundle.options.timeout_sec, "interrupted")
         return open_answer(answer, self.options, result, find_class_for(function, types))
 
     def put(self, files: Files | Mapping[Path, bytes | str]) -> None:
@@ -614,7 +614,7 @@ class Sandbox:
             TypeError: an argument is of another type.
         """
         name = as_text(path, "path")
-        largest = self.options.policy.answer_limit
+        largest = self.options.answer_limit
         most = largest // 2 if limit is None else limit
         if not isinstance(most, int):
             raise TypeError(f"limit: {most!r} is not a number of bytes")

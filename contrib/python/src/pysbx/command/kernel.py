@@ -83,7 +83,7 @@ def install(arguments: argparse.Namespace) -> int:
     kernel.check_name(arguments.name)  # before packages are installed, which takes long
     made = kernel.kernel_options(**command_line.given(arguments))
     bundle = prepare(made)
-    cold = made.policy.warm == "off"
+    cold = made.warm == "off"
     reason = "" if cold else build_snapshot(str(bundle.path), bundle.enforcement.manager)
     if reason:
         print(f"pysbx: the kernel starts cold: {reason}", file=sys.stderr)

@@ -150,11 +150,11 @@ class _Shell:
 
     def greet(self) -> None:
         """Say what the prompt leads to."""
-        policy = self._session.options.policy
+        options = self._session.options
         self._session.files()  # it begins
         version = ".".join(map(str, self._session.python or ()))
-        network = NETWORK[policy.network] if isinstance(policy.network, str) else ", ".join(policy.network)
-        limits = f"{network}, {policy.memory_mb} MiB, {policy.timeout_sec:g} seconds for each statement"
+        network = NETWORK.get(options.allow_network.kind) or str(options.allow_network)
+        limits = f"{network}, {options.memory_mb} MiB, {options.timeout_sec:g} seconds for each statement"
         self._write(f"Python {version} in a sandbox of pysbx {VERSION}: {limits}\n")
         self._write("Ctrl-C interrupts a statement, Ctrl-D ends the shell\n")
 

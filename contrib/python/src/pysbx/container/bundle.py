@@ -1,7 +1,7 @@
 """Bundles of the OCI specification: a root that is empty but for mount points, and a config.json.
 
-A bundle depends only on the policy and the interpreter. So one is created for each such pair, and all calls with it use
-the bundle, also at the same time. Data that differs between calls goes in through a socket. See
+A bundle depends only on the options and the interpreter. So one is created for each such pair, and all calls with it
+use the bundle, also at the same time. Data that differs between calls goes in through a socket. See
 https://github.com/opencontainers/runtime-spec/blob/main/config.md and config-linux.md.
 """
 
@@ -26,9 +26,9 @@ from pysbx.container.interpreter import AUTHORITY, Interpreter, certificates
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
 from pysbx.options import profiles
-from pysbx.options.declaration import NOT_THE_CALLERS
+from pysbx.options.declaration import MIB, NOT_THE_CALLERS
 from pysbx.options.mount import Mount
-from pysbx.options.policy import MIB, Policy
+from pysbx.options.options import Options
 
 Json = dict[str, Any]
 
@@ -79,19 +79,19 @@ class Bundle:
 
     Attributes:
         path: its directory.
-        policy: what it was made for.
+        options: what it was made for.
         enforcement: what stands behind its limits.
         labelled: its configuration has labels of SELinux, to which each sandbox adds categories.
     """
 
     path: Path
-    policy: Policy
+    options: Options
     enforcement: limits.Enforcement
     labelled: bool = False
 
     def build_snapshot(self) -> str:
         """Create the snapshot of a prewarmed interpreter; return "", or the reason why there is none."""
-        if self.policy.isolation == "process":
+        if self.options.isolation == "process":
             return "without a container, every interpreter starts cold"
         return runtime.build_snapshot(str(self.path), self.enforcement.manager)
 
@@ -144,9 +144,9 @@ def _without_set_id_bits() -> Iterator[tuple[str, list[Json]]]:
     yield "openat2", [{"names": ["openat2"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS}]
 
 
-def seccomp(policy: Policy, found: limits.Enforcement) -> Json:
+def seccomp(options: Options, found: limits.Enforcement) -> Json:
     """Return linux.seccomp of the OCI configuration."""
-    families, allowed = sockets.rules(policy.network, profiles.allowed_calls(policy.seccomp))
+    families, allowed = sockets.rules(options.allow_network, profiles.allowed_calls(options.seccomp))
     special = dict(quotas.conditional())
     if os.geteuid() == 0:
         special |= _without_set_id_bits()
@@ -166,19 +166,19 @@ def seccomp(policy: Policy, found: limits.Enforcement) -> Json:
     return {"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "syscalls": rules}
 
 
-def module_path(policy: Policy, paths: Iterable[str]) -> list[str]:
+def module_path(options: Options, paths: Iterable[str]) -> list[str]:
     """Return the directories where the sandbox looks for modules first: the caller's are among them."""
-    own = dict(policy.env).get("PYTHONPATH", "")
+    own = dict(options.env).get("PYTHONPATH", "")
     return [payload.TARGET, *([own] if own else []), *paths]
 
 
-def directories(policy: Policy, paths: Iterable[str]) -> list[str]:
+def directories(options: Options, paths: Iterable[str]) -> list[str]:
     """Return module_path() as Python has it in sys.path: each directory once, and absolute."""
-    names = ":".join(module_path(policy, paths)).split(":")
-    return list(dict.fromkeys(os.path.normpath(os.path.join(policy.workdir, name)) for name in names))
+    names = ":".join(module_path(options, paths)).split(":")
+    return list(dict.fromkeys(os.path.normpath(os.path.join(options.workdir, name)) for name in names))
 
 
-def environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) -> list[str]:
+def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]) -> list[str]:
     """Return process.env of the OCI configuration."""
     beside = os.path.dirname(interpreter.program)
     search = (*interpreter.search, *(name for name in PROGRAMS if name not in interpreter.search))
@@ -189,7 +189,7 @@ def environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) 
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-        "PYTHONPATH": ":".join(module_path(policy, paths)),
+        "PYTHONPATH": ":".join(module_path(options, paths)),
         # The code is user 0 and cannot change owners. As for other users, tar makes its files the user's own.
         "TAR_OPTIONS": "--no-same-owner",
         "PIP_ROOT_USER_ACTION": "ignore",
@@ -197,45 +197,45 @@ def environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) 
         "MATPLOTLIBRC": "/etc/matplotlibrc",
         # Files that an import creates there are no condition of a snapshot: the next sandbox does not need them.
         "MPLCONFIGDIR": "/dev/shm/matplotlib",
-        "OMP_NUM_THREADS": str(max(1, round(policy.cpus))),
-        "OPENBLAS_NUM_THREADS": str(max(1, round(policy.cpus))),
+        "OMP_NUM_THREADS": str(max(1, round(options.cpus))),
+        "OPENBLAS_NUM_THREADS": str(max(1, round(options.cpus))),
     }
     # Those of an image that the sandbox does not set itself. The language is the image's.
     ignored = {*variables, *NOT_THE_CALLERS, "PYTHONPATH"} - {"LANG"}
     variables.update((name, value) for name, value in interpreter.variables if name not in ignored)
-    if interpreter.root and policy.network != "none":
+    if interpreter.root and options.allow_network.kind != "none":
         variables["SSL_CERT_FILE"] = AUTHORITY
-    if isinstance(policy.network, tuple):
+    if options.allow_network.kind == "hosts":
         address = f"127.0.0.1:{RELAY_PORT}"
         for name in ("http_proxy", "https_proxy"):
             variables[name] = variables[name.upper()] = f"http://{address}"
         variables["all_proxy"] = variables["ALL_PROXY"] = f"socks5h://{address}"
-    variables.update((name, value) for name, value in policy.env if name != "PYTHONPATH")
+    variables.update((name, value) for name, value in options.env if name != "PYTHONPATH")
     return [f"{name}={value}" for name, value in variables.items()]
 
 
-def _landlock(policy: Policy) -> str:
-    """Return the Landlock ruleset of the policy as JSON, with its writable mounts added."""
-    rules: Json = json.loads(policy.landlock) if policy.landlock else copy.deepcopy(LANDLOCK)
+def _landlock(options: Options) -> str:
+    """Return the Landlock ruleset of the options as JSON, with its writable mounts added."""
+    rules: Json = json.loads(options.landlock) if options.landlock else copy.deepcopy(LANDLOCK)
     writable = rules.get("filesystem", {}).get("write")
     if writable is not None:
-        writable += [mount.target for mount in policy.mounts if not mount.readonly]
-    if policy.network != "none":
+        writable += [mount.target for mount in options.mounts if not mount.readonly]
+    if options.allow_network.kind != "none":
         # The network and the proxy decide where it may connect to.
         rules.setdefault("network", {"bind": "any", "connect": "any"})
     return json.dumps(rules)
 
 
-def _annotations(policy: Policy, path: list[str]) -> dict[str, str]:
-    modules = payload.preloaded(policy.preload, isolated=policy.isolated, path=path)
-    found = {"run.pysbx.warm": policy.warm, "run.pysbx.preload": modules}
-    found["run.pysbx.landlock"] = _landlock(policy)
+def _annotations(options: Options, path: list[str]) -> dict[str, str]:
+    modules = payload.preloaded(options.preload, isolated=options.isolated, path=path)
+    found = {"run.pysbx.warm": options.warm, "run.pysbx.preload": modules}
+    found["run.pysbx.landlock"] = _landlock(options)
     return found
 
 
-def _namespaces(policy: Policy) -> list[Json]:
+def _namespaces(options: Options) -> list[Json]:
     kinds = ["pid", "ipc", "uts", "mount", "cgroup", "user"]
-    if policy.network != "host":
+    if options.allow_network.kind != "host":
         kinds.append("network")
     return [{"type": kind} for kind in kinds]
 
@@ -249,31 +249,31 @@ def _idmaps(content: Json) -> tuple[Json, Json]:
     )
 
 
-def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...], paths: tuple[str, ...]) -> Json:
+def configuration(options: Options, interpreter: Interpreter, extra: tuple[Mount, ...], paths: tuple[str, ...]) -> Json:
     """Return config.json.
 
     Args:
-        policy: what the sandbox may do.
+        options: what the sandbox may do.
         interpreter: what it sees of a file system.
         extra: mounts of the package itself: its payload, dependencies, the proxy's socket.
         paths: directories in the sandbox where modules are looked for.
     """
     found = limits.enforcement()
-    path = directories(policy, paths)
+    path = directories(options, paths)
     controllers = tuple(name for name, by in found.by.items() if by == "cgroup")
     shown = [*interpreter.mounts, *extra]
     # A directory of an untrusted root may have become a link since the host listed it.
     held = interpreter.mounts if interpreter.root else ()
-    shown += certificates(root=interpreter.root, network=policy.network != "none")
-    if policy.network == "host" and os.path.exists("/etc/resolv.conf"):
+    shown += certificates(root=interpreter.root, network=options.allow_network.kind != "none")
+    if options.allow_network.kind == "host" and os.path.exists("/etc/resolv.conf"):
         shown.append(Mount(os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf"))
     linux: Json = {
-        "namespaces": _namespaces(policy),
+        "namespaces": _namespaces(options),
         "maskedPaths": list(MASKED),
         "readonlyPaths": list(READONLY),
-        "seccomp": seccomp(policy, found),
-        "sysctl": limits.parameters(policy, found),
-        "resources": limits.resources(policy, controllers),
+        "seccomp": seccomp(options, found),
+        "sysctl": limits.parameters(options, found),
+        "resources": limits.resources(options, controllers),
     }
     content: Json = {
         "ociVersion": "1.0.2",
@@ -281,11 +281,11 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
         "root": {"path": "rootfs", "readonly": True},
         "process": {
             "user": {"uid": SANDBOX_ID, "gid": SANDBOX_ID, "umask": 0o022},
-            "args": [interpreter.program, *payload.command(isolated=policy.isolated, path=path)],
-            "env": environment(policy, interpreter, paths),
-            "cwd": policy.workdir,
+            "args": [interpreter.program, *payload.command(isolated=options.isolated, path=path)],
+            "env": environment(options, interpreter, paths),
+            "cwd": options.workdir,
             "noNewPrivileges": True,
-            "rlimits": limits.rlimits(policy, found),
+            "rlimits": limits.rlimits(options, found),
         },
         "mounts": [
             {"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "nodev", "noexec"]},
@@ -302,19 +302,19 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
                 ],
             },
             {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": list(TERMINALS)},
-            _tmpfs("/dev/shm", policy.tmp_mb, "noexec"),
-            *(_tmpfs(target, policy.tmp_mb) for target in TEMPORARY),
+            _tmpfs("/dev/shm", options.tmp_mb, "noexec"),
+            *(_tmpfs(target, options.tmp_mb) for target in TEMPORARY),
             # After those, because a mount may lie below one of them.
             *(_bind(mount, follow=mount not in held) for mount in shown),
         ],
         "linux": linux,
-        "annotations": _annotations(policy, path),
+        "annotations": _annotations(options, path),
     }
-    users, groups = _idmaps(content | {"shared": [str(mount) for mount in policy.mounts]})
+    users, groups = _idmaps(content | {"shared": [str(mount) for mount in options.mounts]})
     linux["uidMappings"], linux["gidMappings"] = [users], [groups]
     # A container's root may be unable to map ids of a mount: then its files have no owner in the sandbox.
     mapped = users["hostID"] != os.geteuid() and process_ids.opens_for_others()
-    content["mounts"] += [_shared(mount, users if mapped else None) for mount in policy.mounts]
+    content["mounts"] += [_shared(mount, users if mapped else None) for mount in options.mounts]
     return content
 
 
@@ -439,14 +439,14 @@ def _check_sources(mounts: Iterable[Mount]) -> None:
 
 
 def prepare(
-    policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
+    options: Options, interpreter: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
 ) -> Bundle:
-    """Return the bundle for a policy and an interpreter; create it if it does not exist yet.
+    """Return the bundle for options and an interpreter; create it if it does not exist yet.
 
     Args:
-        policy: what the sandbox may do; that of a process without a container is isolation.prepare's.
+        options: what the sandbox may do; that of a process without a container is isolation.prepare's.
         interpreter: what it sees of a file system.
-        extra: mounts besides those of the policy, such as installed dependencies.
+        extra: mounts besides those of the options, such as installed dependencies.
         paths: directories in the sandbox where modules are looked for.
 
     Raises:
@@ -455,24 +455,24 @@ def prepare(
         SandboxOptionError: the directory where code starts does not exist.
     """
     found = limits.enforcement()
-    if policy.limits == "strict":
+    if options.limits == "strict":
         if found.missing:
             limits.look_again()
             found = limits.enforcement()
-        limits.require_cgroups(policy, found)
-    if policy.io_mb_per_sec:
-        limits.require_bandwidth(policy, found)
-    if isinstance(policy.network, tuple):
+        limits.require_cgroups(options, found)
+    if options.io_mb_per_sec:
+        limits.require_bandwidth(options, found)
+    if options.allow_network.kind == "hosts":
         from pysbx.network import proxy  # noqa: PLC0415 (asyncio takes longer to import than a container to start)
 
-        proxies = proxy.directory_for(policy.network, private=policy.private_hosts)
+        proxies = proxy.directory_for(options.allow_network.entries)
         extra = (Mount(str(proxies), payload.PROXIES), *extra)
     extra = (Mount(str(payload.directory()), payload.TARGET), *extra)
-    _check_sources(policy.mounts)
-    config = configuration(policy, interpreter, extra, paths)
+    _check_sources(options.mounts)
+    config = configuration(options, interpreter, extra, paths)
     labelled = labels.add(config)
     # A mount point in the bundle is a file or a directory, depending on its source.
-    kinds = [os.path.isdir(mount.source) for mount in policy.mounts]
+    kinds = [os.path.isdir(mount.source) for mount in options.mounts]
     about = json.dumps([config, kinds, interpreter.links, FILES], sort_keys=True)
     key = hashlib.sha256(about.encode()).hexdigest()[:24]
     path = private_directory(run_directory() / "bundles") / key
@@ -480,8 +480,8 @@ def prepare(
         os.utime(path)
     else:
         _make_bundle(path, config, interpreter.links)
-    if policy.workdir not in TEMPORARY:
+    if options.workdir not in TEMPORARY:
         from pysbx.container import workdir  # noqa: PLC0415 (few programs choose a directory)
 
-        workdir.check(policy.workdir, str(path / "rootfs"), config["mounts"])
-    return Bundle(path, policy, found, labelled)
+        workdir.check(options.workdir, str(path / "rootfs"), config["mounts"])
+    return Bundle(path, options, found, labelled)

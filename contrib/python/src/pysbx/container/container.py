@@ -32,7 +32,7 @@ from pysbx.container.bundle import Bundle
 from pysbx.container.output import Output
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
-from pysbx.options.policy import Policy
+from pysbx.options.network import Network
 
 if TYPE_CHECKING:
     from pysbx.container.cpu_time import Meter
@@ -84,13 +84,13 @@ def _above(descriptor: int, least: int) -> int:
     return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least + 1)
 
 
-def _proxy_for(policy: Policy) -> str:
-    """Start the proxy of a policy that names hosts, if it does not run yet; return the name of its socket, or ""."""
-    if not isinstance(policy.network, tuple):
+def _proxy_for(network: Network) -> str:
+    """Start the proxy of a network that names hosts, if it does not run yet; return the name of its socket, or ""."""
+    if network.kind != "hosts":
         return ""
     from pysbx.network import proxy  # noqa: PLC0415 (asyncio takes longer to import than a container to start)
 
-    return proxy.ensure(policy)
+    return proxy.ensure(network.entries)
 
 
 @dataclass(frozen=True)
@@ -196,10 +196,10 @@ class Container:
                 there.
             keeps_files: whether collect() will be called.
         """
-        self.outputs = {number: Output(bundle.policy.output_limit) for number in NAMES}
+        self.outputs = {number: Output(bundle.options.output_limit) for number in NAMES}
         self.warm = False
         self.version: tuple[int, int] | None = None
-        self._answer_limit = bundle.policy.answer_limit
+        self._answer_limit = bundle.options.answer_limit
         self.on_output = on_output
         # Output before the greeting may be an error of the runtime, which is not the program's output.
         self._held: list[tuple[int, str]] = []
@@ -212,9 +212,9 @@ class Container:
         self._report = self._status = -1
         self._peak = 0.0
         self._began = time.monotonic()
-        self._policy = bundle.policy
+        self._options = bundle.options
         self.name = f"{reaper.prefix()}{next(_numbers)}"
-        self._proxy = _proxy_for(bundle.policy)
+        self._proxy = _proxy_for(bundle.options.allow_network)
         self.sender = 0
         self.interrupted = False  # in the last exchange, because its time was over
         self._keeps_files = keeps_files
@@ -243,7 +243,7 @@ class Container:
         if bundle.labelled:
             run += ["--config", f"/proc/self/fd/{CONFIGURATION}"]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
-        if bundle.policy.isolation == "process":
+        if bundle.options.isolation == "process":
             from pysbx.container import isolation  # noqa: PLC0415 (few sandboxes are such)
 
             self._home = isolation.Home(bundle, self.name)
@@ -598,7 +598,7 @@ class Container:
             from pysbx.container.start_refusals import refusal_of  # noqa: PLC0415 (for an error only)
 
             said = said.removeprefix("pysbx-runtime: ")
-            refusal = refusal_of(said, self._policy, oom_kills=self._oom_kills)
+            refusal = refusal_of(said, self._options, oom_kills=self._oom_kills)
             if refusal is not None:
                 raise refusal
             remedy = remedy_for(said)

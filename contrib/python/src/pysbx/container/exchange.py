@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from pysbx.container import limits
 from pysbx.container.bundle import Bundle
@@ -19,10 +18,7 @@ from pysbx.errors import (
     Violation,
 )
 from pysbx.inside.wire import GAVE_UP
-from pysbx.options.policy import Policy
-
-if TYPE_CHECKING:
-    from pysbx.options.options import Options
+from pysbx.options.options import Options
 
 KILLED = 128 + 9
 UNKNOWN = 1  # the exit code of a process whose own code is not known.
@@ -63,18 +59,18 @@ def hint_for(kind: str, message: str, names: Iterable[object] = (), options: Opt
     from pysbx.options import hints  # noqa: PLC0415 (most runs end without an error)
 
     found = hints.hint(kind, message, names)
-    followed = found and options is not None and hints.is_followed(found, options.dependencies, options.policy)
+    followed = found and options is not None and hints.is_followed(found, options)
     return None if followed else found
 
 
-def execution_error(described: object, policy: Policy, options: Options | None = None) -> SandboxError:
+def execution_error(described: object, options: Options) -> SandboxError:
     """Return the exception for an error as the sandbox describes it."""
     if not isinstance(described, dict):
         return ForgedAnswerError(MALFORMED)
     kind, message = text(described, "type"), text(described, "message")
     if described.get("memory") is True:
         said = f" ({message})" if message else ""
-        return SandboxMemoryError(f"out of memory: {policy.memory_mb} MiB allowed{said}", policy.memory_mb)
+        return SandboxMemoryError(f"out of memory: {options.memory_mb} MiB allowed{said}", options.memory_mb)
     return SandboxExecutionError(
         kind or "Exception",
         message,
@@ -113,16 +109,16 @@ def _reason_given(ended: Ended, said: str) -> str:
 
 def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxError:
     """Return the exception for a container that ended without an answer."""
-    policy, by = bundle.policy, bundle.enforcement.by
+    options, by = bundle.options, bundle.enforcement.by
     # The limit counts in ticks, the usage is exact. On a busy machine the two may differ much.
-    spent = container.usage.cpu_sec >= limits.cpu_seconds(policy) / 2 and not policy.session
+    spent = container.usage.cpu_sec >= limits.cpu_seconds(options) / 2 and not options.session
     if ended.code == KILLED and by["cpu"] == "rlimit" and spent:
-        said = f"{limits.cpu_seconds(policy)} seconds of CPU time are spent: killed"
-        return SandboxTimeoutError(said, policy.timeout_sec)
+        said = f"{limits.cpu_seconds(options)} seconds of CPU time are spent: killed"
+        return SandboxTimeoutError(said, options.timeout_sec)
     # The worker ends with that code itself if memory is too small for its answer, and without a status of the kernel's
     # nothing else is known.
     if ended.code == KILLED and (ended.oom_kills or not ended.signal):
-        return SandboxMemoryError(f"OOM-killed: {policy.memory_mb} MiB allowed", policy.memory_mb)
+        return SandboxMemoryError(f"OOM-killed: {options.memory_mb} MiB allowed", options.memory_mb)
     # The caller of a function finds the last output in the exception; the caller of a program takes it from the
     # container.
     said = container.outputs[2].text()
@@ -150,11 +146,11 @@ def exchange(
         bundle: its bundle.
         request: what the worker in the sandbox understands.
         last: whether the container ends after its answer.
-        timeout_sec: the limit of this request; by default that of the policy.
+        timeout_sec: the limit of this request; by default that of the options.
         patience: see Container.exchange.
         passed: the same.
     """
-    seconds = bundle.policy.timeout_sec if timeout_sec is None else timeout_sec
+    seconds = bundle.options.timeout_sec if timeout_sec is None else timeout_sec
     try:
         return container.exchange(request, seconds, last=last, patience=patience, passed=passed)
     except Deadline:

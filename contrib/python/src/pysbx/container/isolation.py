@@ -30,7 +30,7 @@ from pysbx.options.declaration import wrong
 if TYPE_CHECKING:
     from pysbx.container.interpreter import Interpreter
     from pysbx.options.mount import Mount
-    from pysbx.options.policy import Policy
+    from pysbx.options.options import Options
 
 PROCESS = "process"
 REASON = 'isolation="process" has no cgroup'
@@ -79,7 +79,7 @@ REQUESTS = (0x5401, 0x802C542A, 0x5413, 0x540F, 0x541B, 0x5421, 0x5450, 0x5451)
 SOCK_TYPE = 0xF
 
 
-def check(policy: Policy) -> None:
+def check(options: Options) -> None:
     """Refuse limits and surroundings that only a container can keep.
 
     Raises:
@@ -88,19 +88,19 @@ def check(policy: Policy) -> None:
         SandboxStartupError: root lacks capabilities.
     """
     without = f'with isolation="{PROCESS}"'
-    if policy.network != "none":
+    if options.allow_network.kind != "none":
         raise wrong("allow_network", f"there is no network of its own {without}: use isolation='container'")
-    if policy.limits == "strict":
+    if options.limits == "strict":
         raise LimitsNotEnforceableError(f"limits='strict', but {REASON}")
-    if policy.io_mb_per_sec:
+    if options.io_mb_per_sec:
         raise LimitsNotEnforceableError(f"io_mb_per_sec, but {REASON}")
-    if policy.warm == "require":
+    if options.warm == "require":
         raise wrong("warm", f"'require': every interpreter starts cold {without}")
-    if policy.landlock and json.loads(policy.landlock) != bundle.LANDLOCK:
+    if options.landlock and json.loads(options.landlock) != bundle.LANDLOCK:
         raise wrong("landlock", f"the ruleset is fixed {without}, because it is the only wall around files")
-    if policy.workdir != "/work":
-        raise wrong("workdir", f"'{policy.workdir}': code starts in a new directory {without}")
-    for mount in policy.mounts:
+    if options.workdir != "/work":
+        raise wrong("workdir", f"'{options.workdir}': code starts in a new directory {without}")
+    for mount in options.mounts:
         if mount.target != mount.source:
             raise wrong("mounts", f"'{mount.source}' cannot be at '{mount.target}' {without}: leave the target out")
     if os.geteuid() == 0:
@@ -126,9 +126,9 @@ def _arguments() -> Iterator[Json]:
         yield {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number}
 
 
-def seccomp(policy: Policy) -> Json:
+def seccomp(options: Options) -> Json:
     """Return the filter of a process: that of a container's, less what its namespaces would have to keep."""
-    filtered = bundle.seccomp(policy, ENFORCEMENT)
+    filtered = bundle.seccomp(options, ENFORCEMENT)
     allowed = {name for rule in filtered["syscalls"] for name in rule["names"]}
     own = [rule for rule in _arguments() if allowed.intersection(rule["names"])]
     ours = REFUSED.union(*(rule["names"] for rule in own))
@@ -136,18 +136,20 @@ def seccomp(policy: Policy) -> Json:
     return {**filtered, "syscalls": [rule for rule in others if rule["names"]] + own}
 
 
-def _rlimits(policy: Policy) -> list[Json]:
+def _rlimits(options: Options) -> list[Json]:
     """Return the rlimits; `confine` adds the processes that an ordinary user has already. There is no init to count."""
-    others = [item for item in limits.rlimits(policy, ENFORCEMENT) if item["type"] != "RLIMIT_NPROC"]
-    return [*others, limits.allowed("RLIMIT_NPROC", policy.max_processes)]
+    others = [item for item in limits.rlimits(options, ENFORCEMENT) if item["type"] != "RLIMIT_NPROC"]
+    return [*others, limits.allowed("RLIMIT_NPROC", options.max_processes)]
 
 
-def _configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...], paths: tuple[str, ...]) -> Json:
+def _configuration(
+    options: Options, interpreter: Interpreter, extra: tuple[Mount, ...], paths: tuple[str, ...]
+) -> Json:
     """Return config.json of `pysbx-runtime confine`, with HOME in the place of the directory of a run."""
     package = str(payload.directory())
     authorities = certificates(network=False)
     readable = {os.path.realpath(mount.source) for mount in (*interpreter.mounts, *extra, *authorities)}
-    given = {os.path.realpath(mount.source): mount.readonly for mount in policy.mounts}
+    given = {os.path.realpath(mount.source): mount.readonly for mount in options.mounts}
     rules = {
         "filesystem": {
             "read": sorted({package, *readable, *(path for path, readonly in given.items() if readonly)})
@@ -162,43 +164,45 @@ def _configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount,
     moved = {payload.TARGET: package, "/work": f"{HOME}/{WORK}", "/tmp": f"{HOME}/{TEMPORARY}"}
     moved["/dev/shm/matplotlib"] = f"{HOME}/{TEMPORARY}/matplotlib"
     variables = [f"{VARIABLE}={HOME}"]
-    path = [moved.get(part, part) for part in bundle.directories(policy, paths)]
-    for variable in bundle.environment(policy, interpreter, paths):
+    path = [moved.get(part, part) for part in bundle.directories(options, paths)]
+    for variable in bundle.environment(options, interpreter, paths):
         name, _, value = variable.partition("=")
         parts = (moved.get(part, part) for part in value.split(":"))
-        variables.append(variable if name in dict(policy.env) and name != "PYTHONPATH" else f"{name}={':'.join(parts)}")
+        variables.append(
+            variable if name in dict(options.env) and name != "PYTHONPATH" else f"{name}={':'.join(parts)}"
+        )
     return {
         "ociVersion": "1.0.2",
         "root": {"path": "/"},
         "process": {
             "user": {"uid": os.geteuid(), "gid": os.getegid(), "umask": 0o022},
-            "args": [interpreter.program, *payload.command(isolated=policy.isolated, path=path)],
+            "args": [interpreter.program, *payload.command(isolated=options.isolated, path=path)],
             "env": variables,
             "cwd": f"{HOME}/{WORK}",
             "noNewPrivileges": True,
         },
-        "linux": {"seccomp": seccomp(policy)},
+        "linux": {"seccomp": seccomp(options)},
         "annotations": {"run.pysbx.landlock": json.dumps(rules)},
     }
 
 
 def prepare(
-    policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
+    options: Options, interpreter: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
 ) -> bundle.Bundle:
-    """Return the bundle for a policy and an interpreter; see bundle.prepare.
+    """Return the bundle for options and an interpreter; see bundle.prepare.
 
     Raises:
         SandboxOptionError, SandboxStartupError: see check().
     """
-    check(policy)
-    config = json.dumps(_configuration(policy, interpreter, extra, paths), sort_keys=True)
+    check(options)
+    config = json.dumps(_configuration(options, interpreter, extra, paths), sort_keys=True)
     key = hashlib.sha256(config.encode()).hexdigest()[:24]
     path = private_directory(run_directory() / "processes") / key
     path.mkdir(mode=0o700, exist_ok=True)
     if not (path / "config.json").is_file():
         (path / "config.json").touch(mode=0o600)
         (path / "config.json").write_text(config)
-    return bundle.Bundle(path, policy, ENFORCEMENT)
+    return bundle.Bundle(path, options, ENFORCEMENT)
 
 
 def _let_in(path: Path, last: Path) -> None:
@@ -255,7 +259,7 @@ class Home:
     def _fill(self, made: bundle.Bundle) -> None:
         config = json.loads((made.path / "config.json").read_text().replace(HOME, json.dumps(str(self.path))[1:-1]))
         process = config["process"]
-        process["rlimits"] = _rlimits(made.policy)
+        process["rlimits"] = _rlimits(made.options)
         for part in PARTS:
             (self.path / part).mkdir(mode=0o700)
         if os.geteuid() == 0:

@@ -24,7 +24,9 @@ from pysbx.base.option_names import current
 from pysbx.base.runtime import environment, find_runtime, kill, try_to_create
 from pysbx.container import memory_without_cgroup, quotas
 from pysbx.errors import LimitsNotEnforceableError
-from pysbx.options.policy import MIB, Policy
+from pysbx.options.declaration import MIB
+from pysbx.options.network import Network
+from pysbx.options.options import Options
 from pysbx.version import VERSION
 
 Json = dict[str, Any]
@@ -69,19 +71,19 @@ class Enforcement:
         return [name for name, by in self.by.items() if by != "cgroup"]
 
 
-def resources(policy: Policy, controllers: tuple[str, ...]) -> Json:
+def resources(options: Options, controllers: tuple[str, ...]) -> Json:
     """Return linux.resources of the OCI configuration for the controllers that are available."""
-    bytes_allowed = policy.memory_mb * MIB
+    bytes_allowed = options.memory_mb * MIB
     everything: Json = {
         "memory": {"limit": bytes_allowed},
-        "cpu": {"quota": max(1000, int(policy.cpus * CPU_PERIOD_USEC)), "period": CPU_PERIOD_USEC},
-        "pids": {"limit": policy.max_processes + INIT},
+        "cpu": {"quota": max(1000, int(options.cpus * CPU_PERIOD_USEC)), "period": CPU_PERIOD_USEC},
+        "pids": {"limit": options.max_processes + INIT},
     }
     if _swap_is_on():
         everything["memory"]["swap"] = bytes_allowed
     found = {name: everything[name] for name in controllers}
-    if policy.io_mb_per_sec:
-        found["blockIO"] = _block_io(policy.io_mb_per_sec)
+    if options.io_mb_per_sec:
+        found["blockIO"] = _block_io(options.io_mb_per_sec)
     return found
 
 
@@ -96,19 +98,19 @@ def _block_io(mb_per_sec: float) -> Json:
     return {"throttleReadBpsDevice": disks, "throttleWriteBpsDevice": disks}
 
 
-def require_bandwidth(policy: Policy, found: Enforcement) -> None:
+def require_bandwidth(options: Options, found: Enforcement) -> None:
     """Refuse io_mb_per_sec without the controller, because nothing could replace it.
 
     Raises:
         LimitsNotEnforceableError: with the runtime's own words.
     """
-    if complaint := _without_bandwidth(policy.io_mb_per_sec, found.manager):
+    if complaint := _without_bandwidth(options.io_mb_per_sec, found.manager):
         raise LimitsNotEnforceableError(f"{current().options['io']}, but no cgroup controller for io: {complaint}")
 
 
 @cache
 def _without_bandwidth(mb_per_sec: float, manager: tuple[str, ...]) -> str:
-    return _complaint((), manager, wanted=Policy(io_mb_per_sec=mb_per_sec))
+    return _complaint((), manager, wanted=Options(io_mb_per_sec=mb_per_sec))
 
 
 @cache
@@ -121,7 +123,7 @@ def _complaint(
     controllers: tuple[str, ...],
     manager: tuple[str, ...],
     parameters: Mapping[str, str] | None = None,
-    wanted: Policy | None = None,
+    wanted: Options | None = None,
 ) -> str:
     """Return the runtime's error about a container with these limits, or "" if it would create one."""
     kinds = ["mount", "pid", "cgroup", "user", *(("ipc", "network", "uts") if parameters else ())]
@@ -136,7 +138,7 @@ def _complaint(
             "namespaces": [{"type": kind} for kind in kinds],
             "uidMappings": [{"containerID": 0, "hostID": user, "size": 1}],
             "gidMappings": [{"containerID": 0, "hostID": group, "size": 1}],
-            "resources": resources(wanted or Policy(), controllers),
+            "resources": resources(wanted or Options(), controllers),
             "sysctl": kernel,
         },
         **({"hostname": host_name} if host_name else {}),
@@ -187,7 +189,9 @@ def _try_parameters() -> frozenset[str]:
 
 
 def _wanted_parameters() -> dict[str, str]:
-    parameters = quotas.parameters() | memory_without_cgroup.parameters(Policy(network="localhost"), counted=False)
+    parameters = quotas.parameters() | memory_without_cgroup.parameters(
+        Options(allow_network=Network("localhost")), counted=False
+    )
     return {**parameters, HOST_NAME: "sandbox"}
 
 
@@ -266,15 +270,15 @@ def forget() -> None:
     probe_cache.forget(FOUND)
 
 
-def parameters(policy: Policy, found: Enforcement) -> dict[str, str]:
+def parameters(options: Options, found: Enforcement) -> dict[str, str]:
     """Return linux.sysctl of the OCI configuration: bounds of the container's own namespaces."""
-    wanted = quotas.parameters() | memory_without_cgroup.parameters(policy, counted=found.by["memory"] == "cgroup")
+    wanted = quotas.parameters() | memory_without_cgroup.parameters(options, counted=found.by["memory"] == "cgroup")
     return {name: value for name, value in wanted.items() if name not in refused_parameters()}
 
 
-def address_space(policy: Policy) -> int:
+def address_space(options: Options) -> int:
     """Return the address space of a process, in bytes, if no controller counts its memory."""
-    return 2 * policy.memory_mb * MIB + ADDRESS_SPACE_SPARE
+    return 2 * options.memory_mb * MIB + ADDRESS_SPACE_SPARE
 
 
 def least_memory_mb(*, address_space: int, data: int) -> int:
@@ -282,9 +286,9 @@ def least_memory_mb(*, address_space: int, data: int) -> int:
     return max(math.ceil(data / MIB), math.ceil((address_space - ADDRESS_SPACE_SPARE) / (2 * MIB)))
 
 
-def memory_bound(policy: Policy) -> int:
+def memory_bound(options: Options) -> int:
     """Return the most memory that a sandbox can hold, in bytes, if no controller counts it."""
-    return memory_without_cgroup.bound(policy, address_space(policy))
+    return memory_without_cgroup.bound(options, address_space(options))
 
 
 def reason_here(found: Enforcement) -> str:
@@ -293,7 +297,7 @@ def reason_here(found: Enforcement) -> str:
     return words if os.path.isdir(SYSTEMD) else OF_SYSTEMD.sub("", words)
 
 
-def require_cgroups(policy: Policy, found: Enforcement) -> None:
+def require_cgroups(options: Options, found: Enforcement) -> None:
     """Refuse when limits="strict" and a controller is missing.
 
     Raises:
@@ -301,31 +305,31 @@ def require_cgroups(policy: Policy, found: Enforcement) -> None:
     """
     if found.missing:
         without = found.by["memory"] != "cgroup"
-        said = f" (rlimits bound memory by {memory_bound(policy) // MIB} MiB only)" if without else ""
+        said = f" (rlimits bound memory by {memory_bound(options) // MIB} MiB only)" if without else ""
         lacking = f"no cgroup controller for {', '.join(found.missing)}: {reason_here(found)}{said}"
         raise LimitsNotEnforceableError(f"{current().options['strict']}, but {lacking}")
 
 
-def cpu_seconds(policy: Policy) -> int:
+def cpu_seconds(options: Options) -> int:
     """Return the CPU time, in seconds, that a process may use if there is no CPU controller."""
-    return max(1, math.ceil(policy.timeout_sec * policy.cpus))
+    return max(1, math.ceil(options.timeout_sec * options.cpus))
 
 
-def rlimits(policy: Policy, found: Enforcement) -> list[Json]:
+def rlimits(options: Options, found: Enforcement) -> list[Json]:
     """Return process.rlimits of the OCI configuration: those that always hold, and those that replace a controller."""
     wanted = {
         "RLIMIT_CORE": 0,
-        "RLIMIT_FSIZE": policy.file_size_mb * MIB,
+        "RLIMIT_FSIZE": options.file_size_mb * MIB,
         "RLIMIT_MEMLOCK": 64 * 1024,
         **quotas.rlimits(),
     }
     if found.by["memory"] == "rlimit":
-        wanted["RLIMIT_DATA"] = policy.memory_mb * MIB
-        wanted["RLIMIT_AS"] = address_space(policy)
-    if found.by["cpu"] == "rlimit" and not policy.session:
-        wanted["RLIMIT_CPU"] = cpu_seconds(policy)
+        wanted["RLIMIT_DATA"] = options.memory_mb * MIB
+        wanted["RLIMIT_AS"] = address_space(options)
+    if found.by["cpu"] == "rlimit" and not options.session:
+        wanted["RLIMIT_CPU"] = cpu_seconds(options)
     if found.by["pids"] == "rlimit":
-        wanted["RLIMIT_NPROC"] = policy.max_processes + INIT
+        wanted["RLIMIT_NPROC"] = options.max_processes + INIT
     return [allowed(name, value) for name, value in wanted.items()]
 
 

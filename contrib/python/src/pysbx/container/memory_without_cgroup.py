@@ -11,14 +11,15 @@ import os
 from collections.abc import Collection, Mapping
 
 from pysbx.container.quotas import DESCRIPTORS_OF_A_MESSAGE, OPEN_FILES, Json, allow, argument, number_in
-from pysbx.options.policy import MIB, Policy
+from pysbx.options.declaration import MIB
+from pysbx.options.options import Options
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # Tables of pages, memory maps, stacks and structures of a process.
 PART_OF_A_PROCESS = 32 * MIB
 # Signals, events and messages that wait, semaphores, timers: they are bounded by number.
 SPARE = 64 * MIB
-# /tmp, /work, /output and /dev/shm, each with the size that the policy says.
+# /tmp, /work, /output and /dev/shm, each with the size that the options say.
 FILE_SYSTEMS = 4
 FILES_OF_DEV = 128
 # An inode of tmpfs and its directory entry take less, a name of 255 bytes included.
@@ -45,23 +46,23 @@ OTHER_OPTIONS = ((9, 1), (10, 2), (12, 4), (16, 16), (32, 32), (64, 64))
 LEVELS = (0, 6, 17, 41)
 
 
-def parameters(policy: Policy, *, counted: bool) -> dict[str, str]:
+def parameters(options: Options, *, counted: bool) -> dict[str, str]:
     """Return linux.sysctl of the namespaces for IPC and network: all that this kernel may accept.
 
     Args:
-        policy: of the sandbox.
+        options: of the sandbox.
         counted: whether a cgroup counts its memory.
     """
-    shared = policy.memory_mb if counted else policy.tmp_mb
+    shared = options.memory_mb if counted else options.tmp_mb
     found = {
         "kernel.sem": SEMAPHORES,
         "kernel.msgmni": str(QUEUES),
         "kernel.shmall": str(shared * MIB // PAGE),
         "kernel.shmmni": str(SEGMENTS),
     }
-    if policy.network != "host" and not counted:
+    if options.allow_network.kind != "host" and not counted:
         found["net.core.somaxconn"] = str(BACKLOG)
-        if policy.network != "none":
+        if options.allow_network.kind != "none":
             found["net.ipv4.tcp_rmem"] = found["net.ipv4.tcp_wmem"] = TCP_BUFFER
     return found
 
@@ -79,21 +80,21 @@ def buffer_size() -> int:
     return min(number_in("/proc/sys/net/core/wmem_default"), 16 * MIB) + 64 * 1024
 
 
-def bound(policy: Policy, address_space: int) -> int:
+def bound(options: Options, address_space: int) -> int:
     """Return the memory that a sandbox holds at most, in bytes: the formula of THREAT-MODEL.md.
 
     Args:
-        policy: of the sandbox.
+        options: of the sandbox.
         address_space: of each process, in bytes.
     """
-    processes = policy.max_processes
+    processes = options.max_processes
     descriptors = processes * (OPEN_FILES + DESCRIPTORS_OF_A_MESSAGE) + OPEN_FILES
     watches = min(number_in("/proc/sys/fs/epoll/max_user_watches"), 1 << 30)
     return (
         processes * (address_space + PART_OF_A_PROCESS)
         + descriptors * (BACKLOG + 1) * buffer_size()
-        + FILE_SYSTEMS * (policy.tmp_mb * MIB + files_of_tmpfs(policy.tmp_mb) * INODE_SIZE)
-        + policy.tmp_mb * MIB  # shared memory of System V
+        + FILE_SYSTEMS * (options.tmp_mb * MIB + files_of_tmpfs(options.tmp_mb) * INODE_SIZE)
+        + options.tmp_mb * MIB  # shared memory of System V
         + watches * EPOLL_WATCH_SIZE
         + SPARE
     )

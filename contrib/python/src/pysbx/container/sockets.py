@@ -11,6 +11,8 @@ import errno
 import socket
 from typing import Any
 
+from pysbx.options.network import Network
+
 Json = dict[str, Any]
 
 NETLINK_ROUTE = 0
@@ -24,8 +26,8 @@ SOCKETS: dict[int, tuple[Json, ...]] = {
     # getaddrinfo(3), getifaddrs(3) and if_nameindex(3) ask the kernel for addresses and interfaces.
     socket.AF_NETLINK: ({"index": 2, "value": NETLINK_ROUTE, "op": "SCMP_CMP_EQ"},),
 }
-# The families that a network, as declaration.parse_network returns it, adds to Unix sockets: the same for every kind of
-# network. With "host" a caller asks for the host's IP network, and not for its buses, ciphers and hypervisor.
+# The families that a network adds to Unix sockets: the same for every kind of network. With "host" a caller asks for
+# the host's IP network, and not for its buses, ciphers and hypervisor.
 WITHOUT_NETWORK, WITH_NETWORK = (socket.AF_UNIX,), tuple(SOCKETS)
 
 
@@ -40,14 +42,14 @@ def _others(families: tuple[int, ...]) -> list[Json]:
     return [_family(first, "SCMP_CMP_LT"), *between, _family(last, "SCMP_CMP_GT")]
 
 
-def rules(network: object, calls: tuple[str, ...]) -> tuple[list[Json], tuple[str, ...]]:
+def rules(network: Network, calls: tuple[str, ...]) -> tuple[list[Json], tuple[str, ...]]:
     """Return the rules for socket(2) and socketpair(2), and the system calls that remain without a condition.
 
     Args:
-        network: as declaration.parse_network returns it.
-        calls: the system calls that the policy allows; a list cannot lift the conditions on these two.
+        network: that of the sandbox.
+        calls: the system calls that the options allow; a list cannot lift the conditions on these two.
     """
-    families = WITHOUT_NETWORK if network == "none" else WITH_NETWORK
+    families = WITHOUT_NETWORK if network.kind == "none" else WITH_NETWORK
     made: list[Json] = []
 
     def add(call: str, action: str, args: list[Json], number: int | None = None) -> None:

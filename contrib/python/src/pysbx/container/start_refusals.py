@@ -12,34 +12,34 @@ from pysbx.base.option_names import current
 from pysbx.container import limits
 from pysbx.errors import SandboxOptionError
 from pysbx.options.declaration import wrong
-from pysbx.options.policy import Policy
+from pysbx.options.options import Options
 
-Reason = Callable[[Policy, "re.Match[str]"], str]
+Reason = Callable[[Options, "re.Match[str]"], str]
 
 
 def _allow_more(option: str) -> str:
     return f" ({current().options[option]})"
 
 
-def _memory_of_snapshot(policy: Policy, found: re.Match[str]) -> str:
+def _memory_of_snapshot(options: Options, found: re.Match[str]) -> str:
     least = limits.least_memory_mb(address_space=int(found[1]), data=int(found[2]))
-    return f"{policy.memory_mb} is less than the snapshot needs, {least}" + _allow_more("memory")
+    return f"{options.memory_mb} is less than the snapshot needs, {least}" + _allow_more("memory")
 
 
-def _memory(policy: Policy, _: object = None) -> str:
-    return f"{policy.memory_mb} is too little for the start of the interpreter" + _allow_more("memory")
+def _memory(options: Options, _: object = None) -> str:
+    return f"{options.memory_mb} is too little for the start of the interpreter" + _allow_more("memory")
 
 
-def _directory(policy: Policy, found: re.Match[str]) -> str:
-    return f"'{policy.workdir}': {found[1]}"
+def _directory(options: Options, found: re.Match[str]) -> str:
+    return f"'{options.workdir}': {found[1]}"
 
 
-def _module(_: Policy, found: re.Match[str]) -> str:
+def _module(_: Options, found: re.Match[str]) -> str:
     return f"'{found[1]}' cannot be imported: {found[2]}"
 
 
-def _processes(policy: Policy, _: object) -> str:
-    return f"{policy.max_processes} is too few for the threads that the imports start" + _allow_more("processes")
+def _processes(options: Options, _: object) -> str:
+    return f"{options.max_processes} is too few for the threads that the imports start" + _allow_more("processes")
 
 
 # The text says so again, without another attempt, until retryAfter of warm.json is over.
@@ -62,16 +62,16 @@ CAUSES: tuple[tuple[str, str, Reason], ...] = (
 )
 
 
-def refusal_of(said: str, policy: Policy, *, oom_kills: int = 0) -> SandboxOptionError | None:
+def refusal_of(said: str, options: Options, *, oom_kills: int = 0) -> SandboxOptionError | None:
     """Return the refusal of an option because of which a container did not come to life, or None.
 
     Args:
         said: the text of the runtime or of the interpreter.
-        policy: the one that the container had.
+        options: the one that the container had.
         oom_kills: how many of its processes the kernel has OOM-killed.
     """
     for pattern, option, reason in CAUSES:
         found = re.search(pattern, said, re.MULTILINE)
         if found is not None:
-            return wrong(option, reason(policy, found))
-    return wrong("memory_mb", _memory(policy)) if oom_kills else None
+            return wrong(option, reason(options, found))
+    return wrong("memory_mb", _memory(options)) if oom_kills else None

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 
-# The ports that an entry without a port allows: those of the web.
-HTTP_PORT, HTTPS_PORT = 80, 443
-WEB_PORTS = (HTTP_PORT, HTTPS_PORT)
 MAX_PORT = 65535
-# Begins an entry of the list. The caller says by it that the name may stand for an address of a private network.
-PRIVATE = "private:"
 # A name without a dot at its end, as RFC 1123, 2.1, with the underscores that some zones have.
 LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{LABEL}\.)*{LABEL}")
@@ -82,37 +76,6 @@ class NotAllowedError(RefusedError):
 
 class UnreachableError(RefusedError):
     """A connection that is allowed, and cannot be made. The text is like that of NotAllowedError."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One name of the list: "example.org", "*.example.org" (what is below it), each with a port if wanted.
-
-    Attributes:
-        name: the name, in lower case, without "*.".
-        below: whether the names below it are meant.
-        port: the only port, or None for those of the web.
-        private: whether the entry began with PRIVATE.
-    """
-
-    name: str
-    below: bool
-    port: int | None
-    private: bool = False
-
-    def allows(self, name: str, port: int) -> bool:
-        """Tell whether the entry allows a host and port."""
-        if port not in ((self.port,) if self.port else WEB_PORTS):
-            return False
-        return name.endswith(f".{self.name}") if self.below else name == self.name
-
-
-def parse_entry(text: str) -> Entry:
-    """Return an entry of the list, which declaration.parse_network has checked."""
-    # "private:8080" is a port of a host with that name.
-    private = text.startswith(PRIVATE) and not text.removeprefix(PRIVATE).isdigit()
-    name, _, port = (text.removeprefix(PRIVATE) if private else text).partition(":")
-    return Entry(name.removeprefix("*.").lower(), name.startswith("*."), int(port) if port else None, private)
 
 
 def is_name(text: str) -> bool:

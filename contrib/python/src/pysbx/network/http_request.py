@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import h11
 
-from pysbx.network.host_rules import HTTP_PORT, RefusedError, parse_authority
+from pysbx.network.host_rules import RefusedError, parse_authority
+from pysbx.options.network import HTTP_PORT
 
 MAX_HEAD = 1 << 16
 END = b"\r\n\r\n"

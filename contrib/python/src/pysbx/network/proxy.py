@@ -24,11 +24,9 @@ from pysbx.network import relay
 from pysbx.network.host_rules import (
     CHANGE_CIPHER,
     HANDSHAKE,
-    HTTPS_PORT,
     MAX_RECORD,
     MESSAGE_HEADER,
     RECORD_HEADER,
-    WEB_PORTS,
     Address,
     Handshake,
     NotAllowedError,
@@ -38,11 +36,10 @@ from pysbx.network.host_rules import (
     is_public,
     may_be_hello,
     parse_authority,
-    parse_entry,
     server_name,
 )
 from pysbx.network.relay import Account, End, Reader, Room, Writer
-from pysbx.options.policy import Policy
+from pysbx.options.network import HTTPS_PORT, WEB_PORTS, Entry
 
 if TYPE_CHECKING:
     from pysbx.network.http_request import Request
@@ -85,17 +82,19 @@ class Proxy:
     """Serves one list of hosts."""
 
     def __init__(
-        self, hosts: tuple[str, ...], allowed: Callable[[Address], bool] = is_public, resolve: Resolve = system_resolve
+        self,
+        hosts: tuple[Entry, ...],
+        allowed: Callable[[Address], bool] = is_public,
+        resolve: Resolve = system_resolve,
     ) -> None:
         """Prepare a proxy for one list of hosts.
 
         Args:
-            hosts: the list, as declaration.parse_network has it.
-            allowed: which addresses a name may stand for. For an entry that begins with "private:" the
-                rule is is_elsewhere.
+            hosts: the list.
+            allowed: which addresses a name may stand for. For a private entry the rule is is_elsewhere.
             resolve: how names become addresses.
         """
-        self._entries = tuple(parse_entry(host) for host in hosts)
+        self._entries = hosts
         self._allowed = allowed
         self._resolve = resolve
 
@@ -373,12 +372,12 @@ def _bind(directory: Path, name: str) -> socket.socket:
 
 
 @cache
-def _start(hosts: tuple[str, ...], private: bool, process: int) -> str:
-    directory = directory_for(hosts, private=private)
+def _start(hosts: tuple[Entry, ...], process: int) -> str:
+    directory = directory_for(hosts)
     path = directory / str(process)
     path.unlink(missing_ok=True)
 
-    proxy = Proxy(hosts, is_elsewhere if private else is_public)
+    proxy = Proxy(hosts)
 
     async def listen() -> None:
         listener = _bind(directory, path.name)
@@ -394,17 +393,15 @@ def _start(hosts: tuple[str, ...], private: bool, process: int) -> str:
     return path.name
 
 
-def directory_for(hosts: tuple[str, ...], *, private: bool) -> Path:
+def directory_for(hosts: tuple[Entry, ...]) -> Path:
     """Return the directory of the sockets of all proxies with this list, which is mounted into the sandbox."""
-    name = hashlib.sha256(",".join(hosts).encode()).hexdigest()[:24]
-    top = private_directory(run_directory() / "proxies")
-    directory = top / f"{'site' if private else 'public'}-{name}"
+    name = hashlib.sha256(",".join(map(str, hosts)).encode()).hexdigest()[:24]
+    directory = private_directory(run_directory() / "proxies") / name
     directory.mkdir(exist_ok=True)
     directory.chmod(0o755)  # independent of the caller's umask
     return directory
 
 
-def ensure(policy: Policy) -> str:
-    """Start the proxy for a policy that names hosts, if there is none in this process; return its socket's name."""
-    assert isinstance(policy.network, tuple)
-    return _start(policy.network, policy.private_hosts, os.getpid())
+def ensure(hosts: tuple[Entry, ...]) -> str:
+    """Start the proxy for a list of hosts, if there is none in this process; return the name of its socket."""
+    return _start(hosts, os.getpid())

@@ -17,17 +17,9 @@ from pysbx.errors import SandboxOptionError
 from pysbx.options.keywords import OPTIONS
 
 # The options that may be set, and how the string of a variable becomes a value.
-_ALL: dict[str, Callable[[str], Any]] = {
-    "profile": str,
-    "index_url": str,
-    "extra_index_urls": str.split,
-    "wheels": str,
-    "installer": str,
-    "limits": str,
-    "warm": str,
-    "answer_limit": int,
+SETTABLE: dict[str, Callable[[str], Any]] = {
+    name: declared.parse for name, declared in OPTIONS.items() if declared.option.settable or declared.option.offered
 }
-SETTABLE = _ALL | {name: declared.type for name, declared in OPTIONS.items() if declared.option.offered}
 # The table [clean] of the file: defaults of `pysbx clean`.
 CLEAN = ("days", "size_mb")
 PREFIX = "PYSBX_"

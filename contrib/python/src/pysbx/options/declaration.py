@@ -1,6 +1,6 @@
 """How an option of a sandbox is declared, and the checks and conversions that declarations use.
 
-keywords.py has the declarations. The command line, the HTTP service, the MCP tools, the checks of a Policy and the
+keywords.py has the declarations. The command line, the HTTP service, the MCP tools, the checks of values and the
 messages of errors are derived from them. The classes are named tuples, because Python creates these sooner than
 dataclasses, at every start of a program.
 """
@@ -12,7 +12,7 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pysbx.base.option_names import current
 from pysbx.errors import SandboxOptionError
@@ -20,12 +20,7 @@ from pysbx.options.mount import Mount, absolute_path
 
 MIB = 1024 * 1024
 MOST = 1 << 31  # of seconds, CPUs and MiB: the kernel's numbers have room for what follows from them
-# The name of a host with an optional port, and an entry of allow_network. "private:80" is a port of the host "private".
-HOST_NAME = r"(?i:(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?)"
-HOST_ENTRY = rf"(?:(?i:private:)(?!\d+\Z))?(?P<host>{HOST_NAME})"
 RULESET = '{"filesystem": {"read": ["/"], "write": ["/tmp"]}}'
-MODES = ("none", "localhost", "host")  # networks that are a word, and no list of hosts
-Network = Literal["none", "localhost", "host"] | tuple[str, ...]
 
 Keep = Callable[[str, Any], Any]  # (name, given): return the value in the form in which it is kept
 # Variables by which Python looks for its own library elsewhere.
@@ -87,8 +82,9 @@ class Option(NamedTuple):
         check: refuses a value that is not allowed.
         keep: converts what the caller gives to the form in which it is kept.
         flag: the option of the command line, if there is one.
-        field: the field of Policy or Options, if it has another name.
-        offered: whether a caller of a server may choose the value, up to the server's own.
+        offered: whether a caller of a server may choose the value, up to the server's own. Then it is settable too.
+        settable: whether the user's configuration may set it.
+        of_profile: whether a profile may set it, among its limits.
     """
 
     default: Any
@@ -96,8 +92,9 @@ class Option(NamedTuple):
     check: Check | None = None
     keep: Keep | None = None
     flag: Flag | None = None
-    field: str = ""
     offered: bool = False
+    settable: bool = False
+    of_profile: bool = True
 
 
 class Declared(NamedTuple):
@@ -114,14 +111,16 @@ class Declared(NamedTuple):
     option: Option
 
     @property
-    def field(self) -> str:
-        """The field of Policy or Options that keeps the value."""
-        return self.option.field or self.name
-
-    @property
     def choices(self) -> tuple[str, ...]:
         """The strings that are allowed, if only these are."""
         return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    @property
+    def parse(self) -> Callable[[str], Any]:
+        """The function that makes a value of the string of a variable; the items of a list have blanks between."""
+        if self.option.flag is not None and self.option.flag.several:
+            return str.split
+        return self.type if self.type in (int, float) else str
 
     def keep(self, given: Any) -> Any:
         """Return a value of the caller in the form in which it is kept.
@@ -338,54 +337,6 @@ def keep_path(name: str, given: Any) -> Any:
     """Return a path of the host as an absolute one, and None as ""."""
     text = keep_text(name, given)
     return absolute_path(text) if text and isinstance(text, str) else text
-
-
-def parse_network(given: Literal[False] | str | Iterable[str] | None, name: str = "allow_network") -> Network:
-    """Return the network that a caller means: "none", "localhost", "host", or names of hosts.
-
-    Args:
-        given: the caller's value.
-        name: the option, for the error.
-
-    Raises:
-        SandboxOptionError: a name is not a host name. Addresses are refused: they would circumvent the names. True is
-            refused, and a word that may be a misspelt mode: neither says how much to open.
-    """
-    if given is None or given is False:
-        return "none"
-    if isinstance(given, str) and given in MODES:
-        return cast("Network", given)
-    if not isinstance(given, Iterable):
-        whole = 'the whole network of this machine, with its loopback, is "host"'
-        raise wrong(name, f'{given!r} is not a list of host names, such as ["example.org"]; {whole}')
-    names = (given,) if isinstance(given, str) else listed(name, given, "host names")
-    for host in names:
-        entry = re.fullmatch(HOST_ENTRY, host) if isinstance(host, str) else None
-        if entry is None or re.fullmatch(r"[\d.]+(:\d+)?", entry["host"]):
-            forms = "example.org, *.example.org, example.org:443 or private:db.example.org:5432"
-            raise wrong(name, f"{host!r} is not a host name such as {forms}")
-        if not {".", ":"} & {*host}:
-            raise wrong(name, _why_no_name(host))
-    return tuple(sorted({host.lower() for host in names})) or "none"
-
-
-def _why_no_name(word: str) -> str:
-    """Return why a word is no host name here: it has neither a dot nor a port, and may be a misspelt mode."""
-    from difflib import get_close_matches  # noqa: PLC0415 (only for an error)
-
-    near = get_close_matches(word.lower(), MODES, 1)
-    meant = f'did you mean "{near[0]}", which stands alone?' if near else f"the words are {', '.join(MODES)}."
-    return f"{word!r} is not a host name with a dot: {meant} Give a host without a dot its port, such as {word}:443"
-
-
-def keep_network(name: str, given: Any) -> Network:
-    """Return the network that a caller means: see parse_network."""
-    return parse_network(given, name)
-
-
-def one_network(given: list[str]) -> list[str] | str:
-    """Return the networks of the command line: the only one, if it is a word and not a host name."""
-    return given[0] if len(given) == 1 and given[0] in MODES else given
 
 
 def parse_mount(text: str) -> Mount:

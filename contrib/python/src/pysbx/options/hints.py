@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pysbx.base.module_origin import is_own_name
 from pysbx.base.option_names import current
-from pysbx.options.policy import Policy
+from pysbx.options.keywords import Options
 
 # Modules that are installed under another name.
 PACKAGES = {
@@ -203,19 +203,18 @@ def hint(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
     return None
 
 
-def is_followed(found: str, dependencies: Iterable[str], policy: Policy) -> bool:
+def is_followed(found: str, options: Options) -> bool:
     """Tell whether a program does already what a hint tells it to do.
 
     Args:
         found: the hint.
-        dependencies: the requirements of the program, in normal form.
-        policy: its sandbox.
+        options: those of the program.
     """
     from pysbx.options.requirements import name_of  # noqa: PLC0415 (few hints need it)
 
     words = current()
-    advice = [words.package(name_of(one)) for one in dependencies]
-    if isinstance(policy.network, tuple):
+    advice = [words.package(name_of(one)) for one in options.dependencies]
+    if options.allow_network.kind == "hosts":
         advice.append(words.options["network"])
     return found.lower().endswith(tuple(map(str.lower, advice)))
 

@@ -1,7 +1,8 @@
 """The options of a sandbox. Each is declared here, once: name, type, default, check, help and command line option.
 
-Type checkers and editors read the types, as in `@sandbox(memory_mb=256)`. They ignore the metadata of Annotated, which
-is for the rest of the package: see declaration.py. Help lists the options in this order.
+SandboxOptions has what callers write, and Options what is kept of it. Type checkers and editors read the types, as in
+`@sandbox(memory_mb=256)`. They ignore the metadata of Annotated, which is for the rest of the package: declaration.py
+has its classes. Help and the reference list the options in this order: contrib/docs/options-table writes the latter.
 """
 
 # Without `from __future__ import annotations`: OPTIONS reads the annotations themselves, not their text.
@@ -9,6 +10,7 @@ is for the rest of the package: see declaration.py. Help lists the options in th
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, get_args
 
 from pysbx.options.declaration import (
@@ -27,16 +29,15 @@ from pysbx.options.declaration import (
     check_urls,
     check_variables,
     keep_directory,
-    keep_network,
     keep_path,
     keep_text,
     keep_variables,
     list_of,
-    one_network,
     parse_mount,
     parse_variable,
 )
 from pysbx.options.mount import Mount
+from pysbx.options.network import Network, keep_network, one_network
 
 if sys.version_info >= (3, 11):
     from typing import Unpack
@@ -45,7 +46,7 @@ elif TYPE_CHECKING:
 else:
     from typing import Optional as Unpack  # for programs that evaluate annotations
 
-__all__ = ["SandboxOptions", "Unpack"]
+__all__ = ["Options", "SandboxOptions", "Unpack"]
 
 LEAST_MEMORY_MB = 16
 REQUIREMENTS_FILE = Also("--requirements", "FILE", "install what this requirements file lists", "-r {}")
@@ -61,7 +62,7 @@ def _requirements(name: str, given: Any) -> tuple[str, ...]:
 
 
 class SandboxOptions(TypedDict, total=False):
-    """The options of a sandbox, all of which may be left out. See Options and Policy for the meanings."""
+    """The options of a sandbox, all of which may be left out, as callers write them."""
 
     memory_mb: Annotated[
         int,
@@ -75,10 +76,17 @@ class SandboxOptions(TypedDict, total=False):
     ]
     timeout_sec: Annotated[
         float,
-        Option(30.0, "time limit, by the clock", check=Number(), flag=Flag("--timeout", "SECONDS"), offered=True),
+        Option(
+            30.0,
+            "time limit, by the clock",
+            check=Number(),
+            flag=Flag("--timeout", "SECONDS"),
+            offered=True,
+        ),
     ]
     cpus: Annotated[
-        float, Option(1.0, "number of CPUs, such as 0.5", check=Number(), flag=Flag("--cpus", "N"), offered=True)
+        float,
+        Option(1.0, "number of CPUs, such as 0.5", check=Number(), flag=Flag("--cpus", "N"), offered=True),
     ]
     max_processes: Annotated[
         int,
@@ -117,6 +125,7 @@ class SandboxOptions(TypedDict, total=False):
             "MiB a second that are read from each disk, and written to it; 0: any number",
             check=Number(least=0),
             flag=Flag("--io-rate", "MIB"),
+            settable=True,
         ),
     ]
     output_limit: Annotated[
@@ -136,6 +145,7 @@ class SandboxOptions(TypedDict, total=False):
             "bytes of an answer, files included",
             check=Number(whole=True, most=None),
             flag=Flag("--answer-limit", "BYTES"),
+            settable=True,
         ),
     ]
     profile: Annotated[
@@ -146,6 +156,8 @@ class SandboxOptions(TypedDict, total=False):
             check=check_text,
             keep=keep_text,
             flag=Flag("--profile", "NAME"),
+            settable=True,
+            of_profile=False,
         ),
     ]
     virtualenv: Annotated[
@@ -156,6 +168,7 @@ class SandboxOptions(TypedDict, total=False):
             check=check_text,
             keep=keep_path,
             flag=Flag("--virtualenv", "DIR", installs=True),
+            of_profile=False,
         ),
     ]
     rootfs: Annotated[
@@ -166,6 +179,7 @@ class SandboxOptions(TypedDict, total=False):
             check=check_text,
             keep=keep_path,
             flag=Flag("--rootfs", "DIR", installs=True),
+            of_profile=False,
         ),
     ]
     image: Annotated[
@@ -176,6 +190,7 @@ class SandboxOptions(TypedDict, total=False):
             check=check_text,
             keep=keep_text,
             flag=Flag("--image", "NAME", installs=True),
+            of_profile=False,
         ),
     ]
     index_url: Annotated[
@@ -186,6 +201,8 @@ class SandboxOptions(TypedDict, total=False):
             check=check_text,
             keep=keep_text,
             flag=Flag("--index-url", "URL", installs=True),
+            settable=True,
+            of_profile=False,
         ),
     ]
     extra_index_urls: Annotated[
@@ -196,6 +213,8 @@ class SandboxOptions(TypedDict, total=False):
             check=check_urls,
             keep=list_of("URLs"),
             flag=Flag("--extra-index-url", "URL", several=True, installs=True),
+            settable=True,
+            of_profile=False,
         ),
     ]
     wheels: Annotated[
@@ -206,11 +225,19 @@ class SandboxOptions(TypedDict, total=False):
             check=check_text,
             keep=keep_path,
             flag=Flag("--wheels", "DIR", installs=True),
+            settable=True,
+            of_profile=False,
         ),
     ]
     installer: Annotated[
         Literal["pip", "uv"],
-        Option("pip", "program that installs dependencies", flag=Flag("--installer", installs=True)),
+        Option(
+            "pip",
+            "program that installs dependencies",
+            flag=Flag("--installer", installs=True),
+            settable=True,
+            of_profile=False,
+        ),
     ]
     dependencies: Annotated[
         Iterable[str] | None,
@@ -219,16 +246,16 @@ class SandboxOptions(TypedDict, total=False):
             "install this, such as 'pandas>=2' or ./project",
             keep=_requirements,
             flag=Flag("--with", "REQUIREMENT", several=True, also=REQUIREMENTS_FILE),
+            of_profile=False,
         ),
     ]
     allow_network: Annotated[
         Literal[False] | str | Iterable[str] | None,
         Option(
-            "none",
+            Network(),
             "allow this host name; or localhost, host",
             keep=keep_network,
             flag=Flag("--network", "HOST", several=True, collect=one_network),
-            field="network",
         ),
     ]
     mounts: Annotated[
@@ -249,6 +276,7 @@ class SandboxOptions(TypedDict, total=False):
             check=check_text,
             keep=keep_path,
             flag=Flag("--reference", "DIR"),
+            of_profile=False,
         ),
     ]
     config_dir: Annotated[
@@ -259,6 +287,7 @@ class SandboxOptions(TypedDict, total=False):
             check=check_text,
             keep=keep_path,
             flag=Flag("--config-dir", "DIR"),
+            of_profile=False,
         ),
     ]
     env: Annotated[
@@ -289,19 +318,25 @@ class SandboxOptions(TypedDict, total=False):
             check=check_patterns,
             keep=list_of("patterns"),
             flag=Flag("--collect", "PATTERN", several=True),
+            of_profile=False,
         ),
     ]
     notebook: Annotated[
         bool,
-        Option(False, "allow await at the top level, and lines with % and !", flag=Flag("--notebook", const=True)),
+        Option(
+            False,
+            "allow await at the top level, and lines with % and !",
+            flag=Flag("--notebook", const=True),
+            of_profile=False,
+        ),
     ]
     limits: Annotated[
         Literal["best", "strict"],
-        Option("best", "fail if a cgroup controller is missing", flag=Flag("--strict", const="strict")),
+        Option("best", "fail if a cgroup controller is missing", flag=Flag("--strict", const="strict"), settable=True),
     ]
     warm: Annotated[
         Literal["auto", "require", "off"],
-        Option("auto", "start from a prewarmed interpreter", flag=Flag("--warm")),
+        Option("auto", "start from a prewarmed interpreter", flag=Flag("--warm"), settable=True),
     ]
     isolation: Annotated[
         Literal["container", "process"],
@@ -318,7 +353,13 @@ class SandboxOptions(TypedDict, total=False):
         ),
     ]
     disable_cache: Annotated[
-        bool, Option(False, "install dependencies again for this program", flag=Flag("--disable-cache", const=True))
+        bool,
+        Option(
+            False,
+            "install dependencies again for this program",
+            flag=Flag("--disable-cache", const=True),
+            of_profile=False,
+        ),
     ]
     landlock: Annotated[
         str, Option("", "Landlock ruleset, as JSON", check=check_landlock, flag=Flag("--landlock", "JSON"))
@@ -346,3 +387,55 @@ OPTIONS = {name: _declared(name, annotation) for name, annotation in SandboxOpti
 def default(name: str) -> Any:
     """Return the default of an option, in the form in which it is kept."""
     return OPTIONS[name].option.default
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one sandbox, as they are kept. make_options makes a value, and checks what its caller has given.
+
+    The fields have the names of SandboxOptions, which says what they mean. The last ones are the package's own.
+
+    Attributes:
+        analysis: the stages of the static analysis, as JSON; a profile brings it.
+        violations: "all" that the analysis finds, or the "first" of code that is refused; a profile says which.
+        isolated: whether the interpreter is started as `python3 -I`; a profile says so.
+        session: whether this is a session, which may last many times the limit of one run.
+    """
+
+    memory_mb: int = default("memory_mb")
+    timeout_sec: float = default("timeout_sec")
+    cpus: float = default("cpus")
+    max_processes: int = default("max_processes")
+    file_size_mb: int = default("file_size_mb")
+    tmp_mb: int = default("tmp_mb")
+    io_mb_per_sec: float = default("io_mb_per_sec")
+    output_limit: int = default("output_limit")
+    answer_limit: int = default("answer_limit")
+    profile: str = default("profile")
+    virtualenv: str = default("virtualenv")
+    rootfs: str = default("rootfs")
+    image: str = default("image")
+    index_url: str = default("index_url")
+    extra_index_urls: tuple[str, ...] = default("extra_index_urls")
+    wheels: str = default("wheels")
+    installer: Literal["pip", "uv"] = default("installer")
+    dependencies: tuple[str, ...] = default("dependencies")
+    allow_network: Network = default("allow_network")  # noqa: RUF009 (a named tuple, which cannot be changed)
+    mounts: tuple[Mount, ...] = default("mounts")
+    reference: str = default("reference")
+    config_dir: str = default("config_dir")
+    env: tuple[tuple[str, str], ...] = default("env")
+    preload: tuple[str, ...] = default("preload")
+    collect: tuple[str, ...] = default("collect")
+    notebook: bool = default("notebook")
+    limits: Literal["best", "strict"] = default("limits")
+    warm: Literal["auto", "require", "off"] = default("warm")
+    isolation: Literal["container", "process"] = default("isolation")
+    workdir: str = default("workdir")
+    disable_cache: bool = default("disable_cache")
+    landlock: str = default("landlock")
+    seccomp: str = default("seccomp")
+    analysis: str = ""
+    violations: str = "all"
+    isolated: bool = field(default=False, repr=False)
+    session: bool = field(default=False, repr=False)

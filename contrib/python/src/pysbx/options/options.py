@@ -1,18 +1,19 @@
-"""The options of a sandbox as they are kept."""
+"""From what callers give, profiles and configuration to one value: see make_options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from pysbx.errors import SandboxOptionError
 from pysbx.options import configuration, profiles
-from pysbx.options.declaration import check_json, wrong
-from pysbx.options.keywords import OPTIONS, default
+from pysbx.options.declaration import wrong
+from pysbx.options.keywords import OPTIONS, Options
 from pysbx.options.mount import Mount
-from pysbx.options.policy import Policy, make_policy
 from pysbx.options.profiles import Profile
+
+__all__ = ["Options", "make_options"]
 
 # The remedy for options that isolation="process" does not have.
 BESIDE = "; virtualenv names installed packages"
@@ -26,109 +27,78 @@ SETTINGS = {
     "IPYTHONDIR": f"{CONFIG}/ipython",
     "JUPYTER_CONFIG_DIR": f"{CONFIG}/jupyter",
 }
+BUILT_IN = Options()
+ROOTS = ("virtualenv", "rootfs", "image")
+SHOWN = sorted(OPTIONS)
+LIMITS = sorted(name for name, declared in OPTIONS.items() if declared.option.of_profile)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The sandbox to run in; policy has its limits.
+def _kept(name: str, given: Any) -> Any:
+    """Return what a caller has given for an option, in the form in which it is kept.
 
-    Attributes:
-        policy: limits and surroundings.
-        dependencies: requirements to be installed, as in a requirements file, with hashes if wanted.
-        index_url: of the index they come from; by default the one that pip is configured to use.
-        extra_index_urls: of further indexes.
-        wheels: directory of wheels that they come from, instead of an index.
-        installer: "pip" or "uv".
-        disable_cache: install them anew for this program.
-        virtualenv: directory of a virtualenv or conda environment whose Python and packages are used. Its pyvenv.cfg is
-            read, its Python is not run on the host.
-        rootfs: directory of a root file system whose Python is used.
-        image: name of an image whose Python is used; Podman fetches it.
-        profile: name or path of a profile: its limits hold where nothing else is said.
-        collect: patterns of files of /work that are returned with those of /output.
-        reference: directory of the host that is read-only at /reference.
-        config_dir: directory of the host where programs keep their settings from one sandbox to the next.
-        notebook: whether code may await at its top level, and have lines that begin with % and !.
-        analysis: the stages of the static analysis, as JSON; a profile brings it.
-        violations: "all" that the analysis finds, or the "first" of code that is refused; a profile says which.
+    Raises:
+        SandboxOptionError: it is not allowed.
     """
-
-    policy: Policy = field(default_factory=Policy)
-    dependencies: tuple[str, ...] = default("dependencies")
-    index_url: str = default("index_url")
-    extra_index_urls: tuple[str, ...] = default("extra_index_urls")
-    wheels: str = default("wheels")
-    installer: str = default("installer")
-    disable_cache: bool = default("disable_cache")
-    virtualenv: str = default("virtualenv")
-    rootfs: str = default("rootfs")
-    image: str = default("image")
-    profile: str = default("profile")
-    collect: tuple[str, ...] = default("collect")
-    reference: str = default("reference")
-    config_dir: str = default("config_dir")
-    notebook: bool = default("notebook")
-    analysis: str = ""
-    violations: str = profiles.REPORTED[0]
-
-    def __post_init__(self) -> None:
-        """Refuse values that are not allowed, and two roots at once."""
-        for declared in DECLARED.values():
-            declared.check(getattr(self, declared.field))
-        check_json("analysis", self.analysis, f"an object with the stages {', '.join(profiles.STAGES)}")
-        if sum(map(bool, (self.virtualenv, self.rootfs, self.image))) > 1:
-            raise SandboxOptionError("virtualenv, rootfs and image exclude each other", "virtualenv")
-        if self.policy.isolation == "process":
-            for name in ("rootfs", "image", "dependencies"):
-                if getattr(self, name):
-                    reason = f"needs isolation='container': a process has the root of its caller{NOT_INSTALLED[name]}"
-                    raise wrong(name, reason)
+    value = OPTIONS[name].keep(given)
+    OPTIONS[name].check(value)
+    return value
 
 
-def _with_profile(base: Options, profile: Profile) -> Options:
-    changes = {**profile.limits, "preload": profile.preload, "seccomp": profile.seccomp, "landlock": profile.landlock}
+@cache
+def _of_profile(profile: Profile) -> Mapping[str, Any]:
+    """Return what a profile sets besides dependencies, by field of Options."""
+    own = {"preload": profile.preload, "seccomp": profile.seccomp, "landlock": profile.landlock}
+    unset = {one: value for one, value in own.items() if value == OPTIONS[one].option.default}
+    limits = {**profile.limits, **own}
     try:
-        policy = replace(make_policy(base.policy, **changes), isolated=profile.isolated)
+        for one in limits:
+            if one not in LIMITS:
+                raise TypeError(f"'{one}' is not a limit of a sandbox: there are {', '.join(LIMITS)}")
+        found = unset | {one: _kept(one, value) for one, value in limits.items() if one not in unset}
     except (TypeError, ValueError) as error:
         raise SandboxOptionError(f"profile '{profile.name}': limits: {error}", "profile") from error
-    return replace(base, policy=policy, analysis=profile.analysis, violations=profile.violations)
+    return found | {"isolated": profile.isolated, "analysis": profile.analysis, "violations": profile.violations}
 
 
-def _with_its_dependencies(options: Options, profile: Profile) -> Options:
-    """Return options with the dependencies of a profile, except for packages that the options name themselves.
+def _dependencies(values: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:
+    """Return dependencies with those of a profile, except for packages that the caller names.
 
     A virtualenv, root or image has packages of its own, and the profile's could be others.
     """
-    if not profile.dependencies or options.virtualenv or options.rootfs or options.image:
-        return options
+    own: tuple[str, ...] = values["dependencies"]
+    if not profile.dependencies or any(values[root] for root in ROOTS):
+        return own
     from pysbx.options import requirements  # noqa: PLC0415 (most sandboxes have none)
 
     try:
         wanted = requirements.normalise_all(profile.dependencies)
     except ValueError as error:
         raise SandboxOptionError(f"profile '{profile.name}': {error}", "profile") from error
-    named = set(map(requirements.name_of, options.dependencies))
+    named = set(map(requirements.name_of, own))
     missing = [requirement for requirement in wanted if requirements.name_of(requirement) not in named]
-    return replace(options, dependencies=tuple(sorted((*options.dependencies, *missing))))
+    return tuple(sorted((*own, *missing)))
 
 
-def _with_directories(options: Options) -> Options:
-    """Return options whose policy has the mounts and variables of the directories that they name."""
-    policy, named = options.policy, []
-    if options.reference:
-        named.append(Mount(options.reference, REFERENCE))
-    if options.config_dir:
-        named.append(Mount(options.config_dir, CONFIG, readonly=False))
-        policy = replace(policy, env=tuple((SETTINGS | dict(policy.env)).items()))
+def _with_directories(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values whose mounts and variables have the directories that they name."""
+    named = []
+    if values["reference"]:
+        named.append(Mount(values["reference"], REFERENCE))
+    if values["config_dir"]:
+        named.append(Mount(values["config_dir"], CONFIG, readonly=False))
+        values = {**values, "env": tuple((SETTINGS | dict(values["env"])).items())}
     targets = {mount.target for mount in named}
-    others = [mount for mount in policy.mounts if mount.target not in targets]
-    return replace(options, policy=replace(policy, mounts=(*others, *named))) if named else options
+    return {**values, "mounts": (*(mount for mount in values["mounts"] if mount.target not in targets), *named)}
 
 
-# The fields of Options itself, and the declarations of those that callers may give.
-OWN = frozenset(item.name for item in fields(Options)) - {"policy"}
-DECLARED = {name: declared for name, declared in OPTIONS.items() if declared.field in OWN}
-SHOWN = sorted(OPTIONS)
+def _refuse_contradictions(values: Mapping[str, Any]) -> None:
+    """Refuse two roots at once, and what isolation="process" does not have."""
+    if sum(bool(values[root]) for root in ROOTS) > 1:
+        raise SandboxOptionError("virtualenv, rootfs and image exclude each other", "virtualenv")
+    if values["isolation"] == "process":
+        for name, advice in NOT_INSTALLED.items():
+            if values[name]:
+                raise wrong(name, f"needs isolation='container': a process has the root of its caller{advice}")
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:
@@ -136,36 +106,32 @@ def _refuse_unknown(names: Iterable[str]) -> None:
         if name not in OPTIONS:
             from pysbx.options import hints  # noqa: PLC0415 (for an error only)
 
-            meant = {declared.field: declared.name for declared in OPTIONS.values()}.get(name, "")
-            advice = f"did you mean '{meant}'?" if meant else hints.closest(name, SHOWN)
-            raise TypeError(f"'{name}' is not an option of a sandbox: {advice or 'there are'} {', '.join(SHOWN)}")
-
-
-def _with_defaults(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
-    """Return the options that the user has configured, and the caller's with the configured profile."""
-    configured = configuration.defaults()
-    if "profile" in configured:
-        given = {"profile": configured.pop("profile"), **given}
-    own = {name: DECLARED[name].keep(configured.pop(name)) for name in tuple(configured) if name in DECLARED}
-    return Options(policy=make_policy(**configured), **own), given
+            advice = hints.closest(name, SHOWN) or "there are"
+            raise TypeError(f"'{name}' is not an option of a sandbox: {advice} {', '.join(SHOWN)}")
 
 
 def make_options(base: Options | None = None, **given: Any) -> Options:
     """Return options from keyword arguments: those of SandboxOptions, and no others.
 
-    The fields of Options and Policy that only the package sets, such as session, are not among them. Without a base,
-    the user's configuration gives the defaults.
+    What is given is checked here, once; what is left out has been checked before. Without a base, the user's
+    configuration gives the defaults.
 
     Raises:
         TypeError: there is no such option.
         SandboxOptionError: a value is not allowed.
     """
     _refuse_unknown(given)
+    values = dict(vars(base or BUILT_IN))
     if base is None:
-        base, given = _with_defaults(given)
+        configured = configuration.defaults()
+        if "profile" in configured:
+            given = {"profile": configured.pop("profile"), **given}
+        values |= {name: OPTIONS[name].keep(value) for name, value in configured.items()}
     profile = profiles.load(str(given["profile"])) if given.get("profile") else None
     if profile is not None:
-        base = _with_profile(base, profile)
-    kept = {name: DECLARED[name].keep(given.pop(name)) for name in tuple(given) if name in DECLARED}
-    made = _with_directories(replace(base, policy=make_policy(base.policy, **given), **kept))
-    return made if profile is None else _with_its_dependencies(made, profile)
+        values |= _of_profile(profile)
+    values = _with_directories(values | {name: _kept(name, value) for name, value in given.items()})
+    if profile is not None:
+        values["dependencies"] = _dependencies(values, profile)
+    _refuse_contradictions(values)
+    return Options(**values)

@@ -48,9 +48,9 @@ ALLOWED = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Profile:
-    """A profile, complete.
+    """A profile, complete. load returns the same object each time.
 
     Attributes:
         name: its name, or the path of its file.

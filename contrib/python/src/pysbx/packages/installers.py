@@ -21,7 +21,7 @@ from pysbx.container.interpreter import Interpreter
 from pysbx.errors import DependencyInstallError, SandboxError, SandboxTimeoutError
 from pysbx.options.declaration import wrong
 from pysbx.options.mount import Mount
-from pysbx.options.policy import make_policy
+from pysbx.options.options import Options, make_options
 from pysbx.options.requirements import is_project, split_project
 from pysbx.packages import disk_limit
 from pysbx.packages.sources import Source
@@ -180,10 +180,10 @@ def install(job: Job, installer: str = "pip", progress: Progress | None = None) 
         arguments.append("--require-hashes")
     # The site, which no other program uses yet, is the only place of the host that it may write to.
     shown = (*job.source.mounts, *projects, Mount(str(job.site), TARGET, readonly=False))
-    policy = replace(make_policy(**LIMITS, env=way.environment), mounts=shown)
-    if job.source.hosts:
-        policy = replace(policy, network=job.source.hosts, private_hosts=True)
-    prepared = bundle.prepare(policy, job.interpreter, way.mounts, way.paths)
+    # The hosts come from the configuration of the machine, and may be in its own network.
+    hosts = [f"private:{host}" for host in job.source.hosts]
+    options = replace(make_options(Options(), **LIMITS, env=way.environment, allow_network=hosts), mounts=shown)
+    prepared = bundle.prepare(options, job.interpreter, way.mounts, way.paths)
     files = {"requirements.txt": "".join(f"{line}\n" for line in lines).encode(), **job.source.files()}
     program = COPY + way.program if projects else way.program
     command = [installer, *arguments, "-r", "requirements.txt"]

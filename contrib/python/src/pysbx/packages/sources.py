@@ -17,8 +17,9 @@ from urllib.parse import unquote, urlsplit
 from pysbx.base import children
 from pysbx.container.interpreter import AUTHORITIES
 from pysbx.errors import DependencyInstallError
-from pysbx.options.declaration import HOST_NAME, wrong
+from pysbx.options.declaration import wrong
 from pysbx.options.mount import Mount
+from pysbx.options.network import HOST_NAME
 
 WHEELS = "/.wheels"
 LINKS = "/.links"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from pysbx.base.option_names import spoken_as
-from pysbx.options.policy import MIB
+from pysbx.options.declaration import MIB
 from pysbx.service.connections import access, systemd
 from pysbx.service.connections.access import Access, Address
 from pysbx.service.connections.admission import Application
@@ -174,7 +174,7 @@ def _listen(settings: Settings) -> tuple[Address, Access, socket.socket]:
 
 
 def _bounds(settings: Settings, address: Address) -> Bounds:
-    named = not isinstance(settings.options.policy.network, str)
+    named = settings.options.allow_network.kind == "hosts"
     kept = reserved(settings.at_once, settings.sessions, network=named)
     wanted, places = (settings.connections, settings.connections_per_peer), settings.at_once + settings.waiting
     return make_bounds(*wanted, places, kept, shared=not address.path)

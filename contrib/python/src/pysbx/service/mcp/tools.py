@@ -273,18 +273,17 @@ class Tools:
 
 def describe(offer: Offer, preparation: Preparation) -> str:
     """Return the facts about the sandboxes that every model needs."""
-    policy, found = offer.base.policy, preparation.found
+    base, found = offer.base, preparation.found
     preparing = preparation.states[""] == PREPARING
     installing = offer.base.dependencies if preparing else ()
     network = {"none": "No network.", "host": "Network of the host.", "localhost": "No network but its own loopback."}
-    hosts = policy.network if isinstance(policy.network, str) else ""
     parts = [
         f"Python {found.python}, with: {', '.join(found.modules) or 'the standard library only'}." if found else "",
         "" if found else "The first sandbox is being made: its version of Python and modules are not known yet.",
         f"Being installed, the first run waits: {', '.join(installing)}." if installing else "",
         f"On request, by packages: {', '.join(sorted(offer.packages))}." if offer.packages else "",
-        network.get(hosts) or f"Network: only {', '.join(policy.network)}.",
-        f"At most {policy.memory_mb} MiB of memory, {policy.timeout_sec:g} seconds a run.",
+        network.get(base.allow_network.kind) or f"Network: only {base.allow_network}.",
+        f"At most {base.memory_mb} MiB of memory, {base.timeout_sec:g} seconds a run.",
         "The working directory is /work. Files written to /output, and matplotlib figures, are returned.",
         f"Files of /work are returned too: {', '.join(offer.base.collect)}." if offer.base.collect else "",
         "As in a notebook: await at the top level, !command, %cd and %%bash." if offer.base.notebook else "",

@@ -13,13 +13,15 @@ from typing import Any
 
 from pysbx.base.option_names import normal_name
 from pysbx.options import profiles
+from pysbx.options.declaration import MIB
 from pysbx.options.keywords import OPTIONS
 from pysbx.options.options import Options, make_options
-from pysbx.options.policy import MIB, Policy
 from pysbx.options.requirements import name_of, normalise
 from pysbx.service.connections.problems import REQUEST, Problem, meant
 
 LIMITS = tuple(name for name, declared in OPTIONS.items() if declared.option.offered)
+# What a profile or packages change besides: all else, such as network and mounts, stays the server's.
+CHOSEN = ("profile", "dependencies", "preload", "landlock", "seccomp", "analysis", "violations")
 # Each set of limits makes a bundle on disk, and perhaps a snapshot. Callers must not be able to make any number.
 MAX_VARIETY = 512
 
@@ -54,7 +56,7 @@ class Offer:
             ValueError: there is no such profile, or a requirement is malformed.
         """
         # Of an answer, half may be artifacts: see run_request.
-        self.base = replace(base, policy=replace(base.policy, answer_limit=2 * artifact_mb * MIB))
+        self.base = replace(base, answer_limit=2 * artifact_mb * MIB)
         self.profiles = {name: profiles.load(name) for name in allowed_profiles}
         self.packages: dict[str, str] = {}
         for requirement in map(normalise, packages):
@@ -90,14 +92,13 @@ class Offer:
             chosen["profile"] = profile
         if packages:
             chosen["dependencies"] = [*self.base.dependencies, *map(self._requirement, packages)]
-        own = self.base.policy
         given = {name: value for name, value in (limits or {}).items() if value is not None}
         for name, value in given.items():
-            if value > getattr(own, name):
-                raise _refused(f"{name}: {value} is more than this server allows, {getattr(own, name)}")
+            if value > (most := getattr(self.base, name)):
+                raise _refused(f"{name}: {value} is more than this server allows, {most}")
         with meant():
             wanted = make_options(self.base, **chosen, **given)
-        return self._counted(replace(wanted, policy=self._cut(wanted.policy)))
+        return self._counted(self._cut(wanted))
 
     def _requirement(self, name: str) -> str:
         found = self.packages.get(normal_name(name))
@@ -105,17 +106,14 @@ class Offer:
             raise _not_offered("packages", name, self.packages)
         return found
 
-    def _cut(self, wanted: Policy) -> Policy:
-        """Return the server's own policy, with what a caller's choice may change of it."""
-        own = self.base.policy
-        limits = {name: min(getattr(wanted, name), getattr(own, name)) for name in LIMITS}
-        return replace(own, preload=wanted.preload, landlock=wanted.landlock, seccomp=wanted.seccomp, **limits)
+    def _cut(self, wanted: Options) -> Options:
+        """Return the server's own options, with what a caller's choice may change of them."""
+        limits = {name: min(getattr(wanted, name), getattr(self.base, name)) for name in LIMITS}
+        return replace(self.base, **limits, **{name: getattr(wanted, name) for name in CHOSEN})
 
     def _counted(self, options: Options) -> Options:
-        policy = options.policy
         # These two are not in a bundle, or only as whole seconds.
-        kept = replace(policy, timeout_sec=math.ceil(policy.timeout_sec), output_limit=0)
-        kind = replace(options, policy=kept)
+        kind = replace(options, timeout_sec=math.ceil(options.timeout_sec), output_limit=0)
         with self._lock:
             if kind not in self._seen and len(self._seen) >= MAX_VARIETY:
                 raise _refused(
@@ -127,5 +125,5 @@ class Offer:
 
     def limits(self, profile: str | None = None) -> dict[str, int | float]:
         """Return the limits of a caller that names none, by name."""
-        policy = self.base.policy if profile is None else self._cut(make_options(self.base, profile=profile).policy)
-        return {name: getattr(policy, name) for name in LIMITS}
+        options = self.base if profile is None else self._cut(make_options(self.base, profile=profile))
+        return {name: getattr(options, name) for name in LIMITS}

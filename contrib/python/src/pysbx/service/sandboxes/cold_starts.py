@@ -33,7 +33,7 @@ class Starts:
         """Note a start, by the first run after it; the caller has the name that metrics have."""
         if done.warm:
             self._meters.started(caller, "warm", "")
-        elif options.policy.warm == "off" or options.policy.isolation == "process":
+        elif options.warm == "off" or options.isolation == "process":
             self._meters.started(caller, "cold", OFF)
         elif not self._closed:
             self._pool.submit(self._cold, caller, options)

@@ -56,8 +56,8 @@ def survey(options: Options) -> Survey:
     Raises:
         SandboxError: none can be made.
     """
-    patient = replace(options.policy, timeout_sec=max(options.policy.timeout_sec, FIRST_SEC))
-    done = run_code(PROGRAM, argv=USUAL, options=replace(options, analysis="", policy=patient))
+    patient = replace(options, analysis="", timeout_sec=max(options.timeout_sec, FIRST_SEC))
+    done = run_code(PROGRAM, argv=USUAL, options=patient)
     python, *modules = done.stdout.split() or [""]
     if done.exit_code != 0 or not python:
         said = done.error.message if done.error else done.stderr.strip()
@@ -72,7 +72,7 @@ def reason_for_cold(options: Options) -> str:
         SandboxError: the packages cannot be installed, or the sandbox cannot be made.
     """
     bundle = prepare(options)
-    if options.policy.warm == "off":
+    if options.warm == "off":
         return "warm starts are off"
     return bundle.build_snapshot()
 
@@ -146,7 +146,7 @@ class Preparation:
         self.states[name] = f"{COLD}{reason}" if reason else READY
         self._tell()
         if reason:
-            chosen = self._offer.base.policy.isolation == "process"
+            chosen = self._offer.base.isolation == "process"
             logger.log(logging.INFO if chosen else logging.WARNING, "%s starts cold each time: %s", what, reason)
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:

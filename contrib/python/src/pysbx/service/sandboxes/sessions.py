@@ -76,7 +76,7 @@ class Session:
 
 def check_timeout(session: Session, timeout_sec: float | None) -> None:
     """Refuse a limit of a run that is more than that of its session, which ends the session."""
-    most = session.options.policy.timeout_sec
+    most = session.options.timeout_sec
     if timeout_sec is not None and timeout_sec > most:
         raise Problem(REQUEST, f"timeout_sec: {timeout_sec:g} is more than this session allows, {most:g}")
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pysbx.options.declaration import MIB
 from pysbx.options.options import Options
-from pysbx.options.policy import MIB
 from pysbx.service.connections.access import Access, check_proxies
 from pysbx.service.connections.admission import Application, Gate
 from pysbx.service.connections.json_bounds import check_parts, may_have_too_many
