@@ -12,8 +12,17 @@ from typing import Any, Literal
 
 import pytest
 
-from pysbx import Execution, Mount, Sandbox, SandboxExecutionError, SandboxStartupError, run_code, sandbox
-from pysbx.calls.execution import unanswered
+from pysbx import (
+    Execution,
+    Mount,
+    Sandbox,
+    SandboxError,
+    SandboxExecutionError,
+    SandboxStartupError,
+    run_code,
+    sandbox,
+)
+from pysbx.calls.execution import checked_files, unanswered
 from pysbx.container import container
 from pysbx.errors import SandboxOptionError
 from tests.conftest import descriptors
@@ -199,6 +208,16 @@ def test_artifacts_beyond_the_limit_are_left_out() -> None:
     )
     assert dict(done.artifacts) == {"a": b"x"}
     assert done.truncated
+
+
+def test_files_are_checked_once() -> None:
+    """A service checks them where they come in; run_code takes them as they are."""
+    files = checked_files({"a/../b.txt": "text"})
+    assert dict(files) == {"b.txt": b"text"}
+    assert checked_files(files) is files
+    files["../c.txt"] = b""  # which the sandbox refuses itself
+    with pytest.raises(SandboxError, match=r"c\.txt"):
+        run_code("1", files=files)
 
 
 def test_arguments_and_names_of_files_are_texts_or_paths() -> None:

@@ -158,6 +158,8 @@ def test_profiles(service: Server) -> None:
         (b'{"code": "1", "files": {"/etc/x": ""}}', 422, "'/etc/x'"),
         (b'{"code": "1", "files": {"x": "\\ud800"}}', 422, "file 'x'"),
         (b'{"code": "1", "files": {"x": {"base64": "?"}}}', 422, "file 'x'"),
+        (b'{"code": "1", "files": {"x": {"base64": "QQ==", "size": 1}}}', 422, "files: 'x': neither a string nor"),
+        (b'{"code": "1", "files": ["x"]}', 422, "files: Input should be a valid dictionary"),
         (b'{"code": "1", "argv": "x"}', 422, "argv: "),
         (b'{"code": "1", "packages": ["--index-url=x"]}', 422, "packages: "),
     ],

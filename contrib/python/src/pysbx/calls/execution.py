@@ -201,9 +201,8 @@ def as_bytes(value: object, what: str) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
-def named_by_text(files: Mapping[Any, bytes | str]) -> Files:
-    """Return files whose names are strings; checked_files refuses a value that is not a mapping."""
-    return {as_text(name, "files"): content for name, content in files.items()} if isinstance(files, Mapping) else files
+class CheckedFiles(dict[str, bytes]):
+    """Files to put into a sandbox, which checked_files has made; it does not check them again."""
 
 
 def safe_name(name: object) -> str | None:
@@ -226,19 +225,22 @@ def _place(name: str) -> str | None:
     return inner if inner is None or place == PLACES[0] else place + inner
 
 
-def checked_files(files: Files) -> dict[str, bytes]:
+def checked_files(files: Files | Mapping[Path, bytes | str]) -> CheckedFiles:
     """Return files to put into a sandbox, as bytes, by path relative to /work, or absolute in /output or /tmp.
 
     Raises:
         SandboxInvalidPathError: a name leads elsewhere. It is a ValueError.
         ValueError: all of it is too large.
-        TypeError: a content is neither a string nor bytes.
+        TypeError: a name is no path, or a content neither a string nor bytes.
     """
-    found = {}
+    if isinstance(files, CheckedFiles):
+        return files
+    found = CheckedFiles()
     if not isinstance(files, Mapping):
         raise TypeError(f"files: {type(files).__name__} is not a mapping of names to contents")
-    for name, content in files.items():
-        path = _place(name) if isinstance(name, str) and name else None
+    for given, content in files.items():
+        name = as_text(given, "files")
+        path = _place(name) if name else None
         if path is None:
             reason = "must be a relative path that stays in /work, or an absolute one in /work, /output or /tmp"
             raise SandboxInvalidPathError(f"file '{name!s:.{MAX_NAME}}': {reason}", str(name))
@@ -473,7 +475,7 @@ def run_code(
         ValueError, TypeError: another argument is not allowed, or there is no such option.
     """
     chosen = make_options(options, **changes)
-    named = checked_files(named_by_text(files) if files is not None else {})
+    named = checked_files(files if files is not None else {})
     file = str(WORK / name) if name in named and not module else ""
     arguments = [module or file or name, *as_texts(argv, "argv")]
     request = run_request(source, chosen, last=True, argv=arguments, module=module, stdin=stdin, file=file)

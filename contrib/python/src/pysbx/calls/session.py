@@ -31,7 +31,6 @@ from pysbx.calls.execution import (
     checked_files,
     checked_input,
     execution,
-    named_by_text,
     run_request,
     unanswered,
 )
@@ -595,7 +594,7 @@ class Sandbox:
             ValueError: all of it is too large.
             SandboxFileError: one cannot be written; its class says why. SandboxInvalidPathError is a ValueError too.
         """
-        named = checked_files(named_by_text(files))
+        named = checked_files(files)
         with self._lock:
             answer = self._exchange({"op": "put", "files": named})
             if self._container is not None:

@@ -7,17 +7,17 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field, SkipValidation
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
-from pysbx.calls.execution import Execution, checked_files, run_code
+from pysbx.calls.execution import CheckedFiles, Execution, checked_files, run_code
 from pysbx.calls.session import Sandbox
 from pysbx.errors import SandboxError, SandboxFileError
 from pysbx.options import hints
@@ -82,18 +82,6 @@ class _FilePath(Convertor[str]):
 register_url_convertor("file", _FilePath())
 
 
-def few_files(given: object) -> object:
-    """Return the files of a request after a first check. pydantic would describe each wrong file, which takes long."""
-    if isinstance(given, dict):
-        check_files(len(given))
-        for name, content in given.items():
-            if not isinstance(content, str) and not (
-                isinstance(content, dict) and content.keys() == {"base64"} and isinstance(content["base64"], str)
-            ):
-                raise Problem(REQUEST, f"files: '{name}': neither a string nor an object with the string base64")
-    return given
-
-
 @with_limits
 class Wish(Strict):
     """The sandbox that a caller asks for. The server's own value holds for each member that is missing."""
@@ -121,7 +109,8 @@ class SessionProgram(Program):
 class RunRequest(Wish, Program):
     """A program, and the sandbox for it."""
 
-    files: Annotated[dict[str, str | Binary], BeforeValidator(few_files)] = Field(
+    # files_of checks the contents: pydantic would describe each wrong one, which takes long.
+    files: dict[str, SkipValidation[str | Binary]] = Field(
         {}, description="content by path relative to /work", json_schema_extra={"maxProperties": MAX_FILES}
     )
 
@@ -232,13 +221,18 @@ def input_of(program: Program) -> bytes:
         return content_of(program.stdin)
 
 
-def files_of(request: RunRequest) -> dict[str, bytes]:
-    """Return the files of a request."""
+def files_of(request: RunRequest) -> CheckedFiles:
+    """Return the files of a request: checked and decoded here, and nowhere else."""
     check_files(len(request.files))
     found = {}
     for name, content in request.files.items():
+        given: object = content  # as JSON has it
+        if isinstance(given, dict) and given.keys() == {"base64"} and isinstance(given["base64"], str):
+            given = Binary.model_construct(base64=given["base64"])
+        if not isinstance(given, (str, Binary)):
+            raise Problem(REQUEST, f"files: '{name}': neither a string nor an object with the string base64")
         with meant(f"file '{name}': "):
-            found[name] = content_of(content)
+            found[name] = content_of(given)
     with meant():
         return checked_files(found)
 

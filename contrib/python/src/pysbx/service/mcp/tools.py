@@ -28,7 +28,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, ContentBlock, Tool, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from pysbx.calls.execution import checked_files, run_code
+from pysbx.calls.execution import CheckedFiles, checked_files, run_code
 from pysbx.options import hints
 from pysbx.options.options import Options
 from pysbx.service.connections.admission import Application, caller
@@ -130,7 +130,7 @@ class Tools:
     ) -> Annotated[CallToolResult, RunResult]:
         """Run a Python program in a fresh sandbox that is gone afterwards."""
 
-        def prepare() -> tuple[Options, dict[str, bytes], bytes]:
+        def prepare() -> tuple[Options, CheckedFiles, bytes]:
             check_files(len(files or {}))
             with meant():
                 named = checked_files(files or {})
@@ -190,7 +190,7 @@ class Tools:
     ) -> str:
         """Write a file into a session."""
 
-        def prepare() -> dict[str, bytes]:
+        def prepare() -> CheckedFiles:
             with meant("content: "):
                 data = content.encode() if encoding == "text" else base64.b64decode(content, validate=True)
             with meant():
