@@ -113,8 +113,8 @@ def _refuse_unknown(names: Iterable[str]) -> None:
 def make_options(base: Options | None = None, **given: Any) -> Options:
     """Return options from keyword arguments: those of SandboxOptions, and no others.
 
-    What is given is checked here, once; what is left out has been checked before. Without a base, the user's
-    configuration gives the defaults.
+    Each value that the caller gives is checked here, once. All others have been checked before. Without a base, the
+    user's configuration gives the defaults.
 
     Raises:
         TypeError: there is no such option.
