@@ -11,11 +11,12 @@ from typing import Any
 from pysbx.base import children
 from pysbx.base.text import visible, writer
 from pysbx.options import command_line
+from pysbx.options.declaration import keep_path
 from pysbx.options.keywords import OPTIONS
 from pysbx.options.mount import Mount
 
-# Options whose value is a path; and those whose value may be one.
-PATHS, MAYBE_PATHS = ("virtualenv", "rootfs", "wheels", "reference", "config_dir"), ("profile", "seccomp")
+# Options whose value may be a path.
+MAYBE_PATHS = ("profile", "seccomp")
 
 
 def add_kernel(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +55,8 @@ def _text(name: str, value: Any) -> str:
         return f"{value.source}:{value.target}{'' if value.readonly else ':rw'}"
     if isinstance(value, tuple):
         return "=".join(value)
-    if name in PATHS or (name in MAYBE_PATHS and os.path.exists(value)):
-        return str(OPTIONS[PATHS[0]].keep(value))
+    if OPTIONS[name].option.keep is keep_path or (name in MAYBE_PATHS and os.path.exists(value)):
+        return str(keep_path(name, value))
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
