@@ -390,7 +390,7 @@ class Sandbox:
             try:
                 fields = answered(self._exchange(request, timeout_sec, passed), self.options)
                 if container.interrupted:
-                    _note_timeout(fields, self.options.policy.timeout_sec if timeout_sec is None else timeout_sec)
+                    _note_timeout(fields, self.options.timeout_sec if timeout_sec is None else timeout_sec)
             except SandboxError as error:
                 fields = unanswered(error)
             used = container.usage
