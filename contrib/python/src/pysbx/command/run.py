@@ -173,7 +173,7 @@ def _read(path: str, stream: BinaryIO | None = None, room: int = MAX_FILES) -> b
     with contextlib.nullcontext(stream) if stream else Path(path).open("rb") as file:
         content = file.read(room + 1)
     if len(content) > room:
-        raise ValueError(f"'{path}': the files have more than {MAX_FILES} bytes: mount the directory instead")
+        raise ValueError(f"'{path}': more than {MAX_FILES} bytes: mount its directory instead")
     return content
 
 
