@@ -23,9 +23,9 @@ from pysbx.options import configuration
 from pysbx.options.declaration import Declared, Number, parse_mount
 from pysbx.options.keywords import OPTIONS
 from pysbx.options.options import SHOWN, Options, make_options
-from pysbx.service.http.api import Wish
+from pysbx.service.http.api import SandboxRequest
 from pysbx.service.mcp.tools import Tools
-from pysbx.service.sandboxes.choices import LIMITS, Offer
+from pysbx.service.sandboxes.choices import LIMITS, Choices
 
 NUMBERS = [declared for declared in OPTIONS.values() if isinstance(declared.option.check, Number)]
 DOCS = Path(__file__).parents[2] / "docs/pages"
@@ -79,7 +79,7 @@ def test_what_is_given_is_checked_once_and_what_is_left_out_not_at_all(monkeypat
 
 
 def test_what_a_profile_sets_is_checked_once_for_all_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer = Offer(make_options(), ("minimal",), (), 8)
+    offer = Choices(make_options(), ("minimal",), (), 8)
     count = Count(monkeypatch)
     assert offer.options("minimal", (), {"memory_mb": 100}).memory_mb == 100
     first = count.checked.copy()
@@ -141,14 +141,14 @@ def test_the_command_says_which_of_its_options_is_wrong(
 
 
 def test_a_request_has_the_limits_that_callers_may_choose() -> None:
-    assert [*Wish.model_fields] == ["profile", "packages", *LIMITS]
+    assert [*SandboxRequest.model_fields] == ["profile", "packages", *LIMITS]
     assert [declared.name for declared in NUMBERS if declared.option.offered] == [*LIMITS]
     for name in LIMITS:
-        schema = Wish.model_json_schema()["properties"][name]
+        schema = SandboxRequest.model_json_schema()["properties"][name]
         assert schema["description"] == OPTIONS[name].option.help
         assert schema["anyOf"][0]["type"] == {int: "integer", float: "number"}[OPTIONS[name].type]
         with pytest.raises(ValidationError):
-            Wish.model_validate({name: -1})
+            SandboxRequest.model_validate({name: -1})
 
 
 UNKNOWN = (
@@ -237,7 +237,7 @@ def test_the_page_of_the_options_has_each_in_the_words_of_every_interface() -> N
 def test_the_documents_say_what_a_request_has_instead_of_an_option() -> None:
     rows = paragraphs("reference/http-api.md", "| option | instead").splitlines()
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
-    assert {"dependencies", "seccomp"} <= named <= OPTIONS.keys() - Wish.model_fields.keys()
+    assert {"dependencies", "seccomp"} <= named <= OPTIONS.keys() - SandboxRequest.model_fields.keys()
 
 
 def test_the_documents_say_which_options_a_model_may_choose() -> None:

@@ -97,6 +97,10 @@ def test_uvicorn_imports_it(tmp_path: Path) -> None:
         with httpx.Client(transport=way, base_url="http://x", headers=headers, timeout=60) as client:
             assert client.get("/v1/profiles").json()["limits"]["timeout_sec"] == 7
             assert client.post("/v1/run", json={"code": "6 * 7"}).json()["value"] == "42"
+            hint = client.post("/v1/run", json={"code": "import pandas"}).json()["error"]["hint"]
+            slow = client.post("/v1/run", json={"code": "while True: pass", "timeout_sec": 0.2}).json()["error"]["hint"]
+            # The caller of a server cannot give the options of Python.
+            assert "dependencies=" not in f"{hint}" and "up to the limit of the service: timeout_sec" in slow
             assert client.post("/v1/sessions", json={}).status_code == 201
         process.send_signal(signal.SIGTERM)
         process.wait(30)

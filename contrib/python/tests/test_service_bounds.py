@@ -303,7 +303,7 @@ def test_slow_clients_do_not_keep_a_place(slow: str, answered: list[int], monkey
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def twice() -> None:
-        door = admission.Gate(application, access.Access(), places=1, size=10)
+        door = admission.Admission(application, access.Access(), slots=1, size=10)
         for _ in range(2):
             await door({"type": "http", "path": "/", "method": "GET", "headers": []}, receive, send)
 
@@ -399,7 +399,7 @@ def test_a_session_of_many_files_does_not_list_them(tmp_path: Path) -> None:
 
 def test_sets_of_limits_are_not_made_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "MAX_VARIETY", 3)
-    given = choices.Offer(make_options(memory_mb=1000), (), (), 8)
+    given = choices.Choices(make_options(memory_mb=1000), (), (), 8)
     for size in (100, 200, 300):
         assert given.options(limits={"memory_mb": size}).memory_mb == size
     with pytest.raises(Problem, match="3 different sets"):
@@ -409,7 +409,7 @@ def test_sets_of_limits_are_not_made_without_end(monkeypatch: pytest.MonkeyPatch
 
 def test_a_profile_does_not_widen_what_the_server_has() -> None:
     base = make_options(memory_mb=300, allow_network=["example.org"], env={"A": "b"}, profile="minimal")
-    given = choices.Offer(base, ("data-science",), (), 8)
+    given = choices.Choices(base, ("data-science",), (), 8)
     made = given.options("data-science")
     assert (made.memory_mb, str(made.allow_network), made.env, made.answer_limit) == (
         300,
@@ -418,4 +418,4 @@ def test_a_profile_does_not_widen_what_the_server_has() -> None:
         16 << 20,
     )
     with pytest.raises(Problem, match="none"):
-        choices.Offer(base, (), (), 8).options("minimal")
+        choices.Choices(base, (), (), 8).options("minimal")

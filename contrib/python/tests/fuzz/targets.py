@@ -32,8 +32,8 @@ from pysbx.options.options import make_options
 from pysbx.options.requirements import normalise, of_script
 from pysbx.packages.dependencies import packages_of
 from pysbx.service.connections.access import Access
-from pysbx.service.connections.admission import Gate
-from pysbx.service.connections.listener import Door, Guest
+from pysbx.service.connections.admission import Admission
+from pysbx.service.connections.listener import Guest, Listener
 from pysbx.service.connections.protocol import Protocol
 from pysbx.service.connections.slices import Intake, Turns
 from pysbx.service.connections.upgrade import Upgraded
@@ -221,7 +221,7 @@ class Transport(asyncio.Transport):
         """There is none."""
 
 
-class OpenDoor:
+class OpenListener:
     """A door at which nothing is counted."""
 
     def __init__(self) -> None:
@@ -245,7 +245,7 @@ class Complaints(logging.Handler):
 
 @functools.cache
 def _service() -> tuple[uvicorn.Config, Complaints]:
-    gate = Gate(_application, Access(), 4, 1 << 16)
+    gate = Admission(_application, Access(), 4, 1 << 16)
     config = uvicorn.Config(gate, access_log=False, log_config=None, server_header=False, http=Protocol, ws="none")
     config.load()
     complaints = Complaints()
@@ -256,7 +256,7 @@ def _service() -> tuple[uvicorn.Config, Complaints]:
 
 async def _talk(config: uvicorn.Config, data: bytes) -> bytes:
     transport = Transport()
-    protocol = Protocol(config, ServerState(), {}, cast("Door", OpenDoor()))
+    protocol = Protocol(config, ServerState(), {}, cast("Listener", OpenListener()))
     protocol.connection_made(transport)
     if data:  # to h11 no bytes are the end, of which a loop tells in another way
         protocol.data_received(data)

@@ -12,13 +12,14 @@ import logging
 import os
 import shlex
 
+from pysbx.base.option_names import spoken_as
 from pysbx.errors import SandboxError
 from pysbx.service.connections import access
 from pysbx.service.connections.admission import Application, Receive, Scope, Send
 from pysbx.service.http.api import make_api
-from pysbx.service.http.pages import open_places
-from pysbx.service.observe.access_log import Watch
-from pysbx.service.sandboxes.state import Works, guarded
+from pysbx.service.http.pages import open_routes
+from pysbx.service.observe.access_log import AccessLog
+from pysbx.service.sandboxes.state import State, guarded
 from pysbx.service.settings import add_serve, settings_of
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class App:
         """
         self._options = options
         self._needs_token = needs_token
-        self._works: Works | None = None
+        self._works: State | None = None
         self._application: Application | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,10 +72,10 @@ class App:
         if self._needs_token and not tokens:
             raise ValueError(f"token: there is none: --token-file in {VARIABLE}, or {access.VARIABLE}")
         settings = settings_of(given)
-        works = self._works = Works(settings)
-        pages = open_places(agent_sandbox=settings.agent_sandbox)
+        works = self._works = State(settings)
+        pages = open_routes(agent_sandbox=settings.agent_sandbox)
         gate = guarded(make_api(works), works, settings, tokens, pages=pages)
-        return Watch(gate, works.meters, works.audit)
+        return AccessLog(gate, works.meters, works.audit)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -86,8 +87,9 @@ class App:
             return
         assert self._works is not None
         watch = asyncio.ensure_future(self._works.sessions.watch())
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
+        with spoken_as("http", offered=self._works.offer.packages):
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
         watch.cancel()
         await self._works.stop()
         self._works.audit.close()

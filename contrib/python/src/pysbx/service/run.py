@@ -19,13 +19,13 @@ from pysbx.service.connections import access, systemd
 from pysbx.service.connections.access import Access, Address
 from pysbx.service.connections.admission import Application
 from pysbx.service.connections.connection_limits import Bounds, make_bounds, reserved
-from pysbx.service.connections.listener import Door
+from pysbx.service.connections.listener import Listener
 from pysbx.service.connections.protocol import HEAD_SEC, Protocol
 from pysbx.service.connections.tls import Certificate
 from pysbx.service.observe import log
-from pysbx.service.observe.access_log import Watch
+from pysbx.service.observe.access_log import AccessLog
 from pysbx.service.sandboxes.preparation import Until
-from pysbx.service.sandboxes.state import Settings, Works, guarded
+from pysbx.service.sandboxes.state import Settings, State, guarded
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -49,7 +49,7 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         greeting: str,
-        parts: Works,
+        parts: State,
         bounds: Bounds,
         *,
         tls: Certificate | None,
@@ -64,7 +64,7 @@ class _Server(uvicorn.Server):
         self._stop = parts.stop
         self._log = parts.log
         self._bounds = bounds
-        self._doors: list[Door] = []
+        self._doors: list[Listener] = []
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -78,7 +78,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])  # uvicorn itself listens nowhere
         context = None if self._tls is None else self._tls.context
-        self._doors = [Door(listener, self._bounds, self._welcome, context) for listener in sockets or ()]
+        self._doors = [Listener(listener, self._bounds, self._welcome, context) for listener in sockets or ()]
         for door in self._doors:
             door.open()
         self._tick()
@@ -86,7 +86,7 @@ class _Server(uvicorn.Server):
             self._log.greet(self._greeting)
         systemd.notify("READY=1")
 
-    def _welcome(self, door: Door) -> Protocol:
+    def _welcome(self, door: Listener) -> Protocol:
         return Protocol(self.config, self.server_state, self.lifespan.state, door)
 
     def _tick(self) -> None:
@@ -121,7 +121,7 @@ def _serve(  # noqa: PLR0917 (the parts of a server, each of another type)
     greeting: str,
     gate: Application,
     listener: socket.socket,
-    parts: Works,
+    parts: State,
     bounds: Bounds,
     tokens: Access,
     *,
@@ -131,8 +131,8 @@ def _serve(  # noqa: PLR0917 (the parts of a server, each of another type)
 ) -> None:
     """Answer requests until a signal says to stop."""
     config = uvicorn.Config(
-        Watch(gate, parts.meters, parts.audit),
-        access_log=False,  # Watch logs requests
+        AccessLog(gate, parts.meters, parts.audit),
+        access_log=False,  # that of uvicorn
         log_level="warning",
         server_header=False,
         http=Protocol,
@@ -176,14 +176,14 @@ def _listen(settings: Settings) -> tuple[Address, Access, socket.socket]:
 def _bounds(settings: Settings, address: Address) -> Bounds:
     named = settings.options.allow_network.kind == "hosts"
     kept = reserved(settings.at_once, settings.sessions, network=named)
-    wanted, places = (settings.connections, settings.connections_per_peer), settings.at_once + settings.waiting
-    return make_bounds(*wanted, places, kept, shared=not address.path)
+    wanted, slots = (settings.connections, settings.connections_per_peer), settings.at_once + settings.waiting
+    return make_bounds(*wanted, slots, kept, shared=not address.path)
 
 
 def _by_http(
     settings: Settings,
     interface: str,
-    application: Callable[[Works], Application],
+    application: Callable[[State], Application],
     *,
     methods: str = "",
     until: Until = "ready",
@@ -195,7 +195,7 @@ def _by_http(
     journal = log.install(settings.log_level, settings.log_format)
     try:
         bounds = _bounds(settings, address)
-        parts = Works(settings, journal, until=until)
+        parts = State(settings, journal, until=until)
         gate = guarded(application(parts), parts, settings, tokens, methods=methods, pages=pages)
         if tls is None and access.is_exposed(address):
             package.warning("listen: other machines reach %s, and tokens travel unencrypted: %s", address, ENCRYPT)
@@ -219,13 +219,13 @@ def serve(settings: Settings) -> int:
     # The package fastapi is not needed for MCP.
     from pysbx.service.connections.upgrade import Upgraded  # noqa: PLC0415
     from pysbx.service.http.api import make_api  # noqa: PLC0415
-    from pysbx.service.http.pages import open_places  # noqa: PLC0415
+    from pysbx.service.http.pages import open_routes  # noqa: PLC0415
 
-    pages = open_places(agent_sandbox=settings.agent_sandbox)
+    pages = open_routes(agent_sandbox=settings.agent_sandbox)
     return _by_http(settings, "http", make_api, pages=pages, sockets=Upgraded)
 
 
-async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: Works) -> None:
+async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: State) -> None:
     async def leave() -> None:
         await parts.stop()
         # Not by an exception: the thread that reads standard input cannot be told to end.
@@ -247,9 +247,9 @@ def serve_mcp(settings: Settings) -> int:
     """
     from pysbx.service.mcp.tools import make_tools, over_http  # noqa: PLC0415 (the HTTP service does not need the package mcp)
 
-    def tools(parts: Works) -> MCPServer[Any]:
+    def tools(parts: State) -> MCPServer[Any]:
         # Each has a request that lasts. The others are for calls.
-        subscriptions = max(1, parts.places // 2)
+        subscriptions = max(1, parts.slots // 2)
         return make_tools(
             parts.offer, parts.preparation, parts.jobs, parts.sessions, subscriptions, chosen=settings.tools
         )
@@ -260,7 +260,7 @@ def serve_mcp(settings: Settings) -> int:
     journal = log.install(settings.log_level, settings.log_format)
     try:
         # A client waits for the answer to its first message, and gives up sooner than pip, or a busy machine, is done.
-        parts = Works(settings, journal, until="checked")
+        parts = State(settings, journal, until="checked")
         with spoken_as("mcp", offered=parts.offer.packages):
             asyncio.run(_over_stdio(tools(parts).run_stdio_async, parts))
     finally:

@@ -247,7 +247,7 @@ def unlisten(address: Address, listener: socket.socket) -> None:
     """Remove the socket of a server that has ended, and no other one."""
     if not address.path or address.inherited:
         return
-    # Closed by now, or about to be; a server that has taken the place since would answer.
+    # Closed by now, or about to be; a server that has taken the address since would answer.
     listener.close()
     path = Path(address.path)
     try:

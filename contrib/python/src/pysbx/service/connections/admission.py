@@ -1,7 +1,7 @@
-"""The checks before a request reaches anything else: token, free place, size, time of arrival.
+"""The checks before a request reaches anything else: token, free slot, size, time of arrival.
 
 An ASGI application around another; see https://asgi.readthedocs.io/en/latest/specs/www.html. The body is read here, as
-a whole. So all requests together hold at most the number of places times the size of one.
+a whole. So all requests together hold at most the number of slots times the size of one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from pysbx.service.connections.access import Access
 from pysbx.service.connections.origins import SAFE, check_page
 from pysbx.service.connections.problems import BUSY, LARGE, MALFORMED, PLAIN, SLOW, TOKEN, Problem, answered_with
-from pysbx.service.connections.rate import PATIENCE_SEC, RATE, Pace
+from pysbx.service.connections.rate import PATIENCE_SEC, RATE, Rate
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -26,8 +26,8 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Check = Callable[[bytes], Awaitable[None]]
 
-# A client that sends slowly, or does not read its answer, must not keep a place for ever. BODY_SEC is the time that a
-# body may stand still: see Pace. The connection watches answers, because it knows how much of them has gone. SEND_SEC
+# A client that sends slowly, or does not read its answer, must not keep a slot for ever. BODY_SEC is the time that a
+# body may stand still: see Rate. The connection watches answers, because it knows how much of them has gone. SEND_SEC
 # is for answers that come in parts, and is far more than any part takes.
 BODY_SEC = PATIENCE_SEC
 SEND_SEC = 900.0
@@ -36,14 +36,14 @@ RETRY_SEC = 2
 MAX_HEAD = 16 * 1024
 # The part in front of a path if a client takes this server for a proxy: RFC 9112, section 3.2.2.
 TARGET = re.compile(r"https?://[^/]*", re.IGNORECASE)
-# Places that need no token and disclose nothing: programs that start and watch servers ask for them.
+# Routes that need no token and disclose nothing: programs that start and watch servers ask for them.
 # Of ASGI: the extension by which a WebSocket is refused, and where the types of its events begin.
 DENIAL = "websocket.http.response"
 OPEN = ("/health", "/healthz", "/readyz")
 
 # The caller whose request is being answered.
 caller: ContextVar[str] = ContextVar("caller", default="")
-# Whether it may know more than that the server is there: at a place that needs no token it may be a stranger.
+# True if the caller is authenticated; open routes also serve anonymous callers.
 is_known: ContextVar[bool] = ContextVar("is_known", default=False)
 
 
@@ -108,14 +108,14 @@ def take_origin(scope: Scope) -> None:
         scope["path"] = scope["path"][origin.end() :] or "/"
 
 
-class Gate:
+class Admission:
     """The application in front of another."""
 
     def __init__(
         self,
         application: Application,
         access: Access,
-        places: int,
+        slots: int,
         size: int,
         *,
         methods: str = "",
@@ -128,18 +128,18 @@ class Gate:
         Args:
             application: what is behind it.
             access: the tokens.
-            places: requests at a time.
+            slots: requests at a time.
             size: bytes of a body.
             methods: those that are answered, with blanks between them; "" for all.
             check: raises the problem with the body of a POST, which is JSON.
-            pages: further places that need no token.
+            pages: further routes that need no token.
             origins: those whose pages may call.
         """
         self._origins = frozenset(origins)
         self._open = frozenset((*OPEN, *pages))
         self._application = application
         self._access = access
-        self._places = places
+        self._slots = slots
         self._size = size
         self._methods = methods.split()
         self._check = check
@@ -169,8 +169,8 @@ class Gate:
             if self._methods and scope["method"] not in self._methods:
                 detail = f"{scope['method']} is not among: {', '.join(self._methods)}"
                 raise Problem(PLAIN[405], detail, allow=self._methods)
-            if self._taken >= self._places:
-                raise Problem(BUSY, f"{self._places} requests are being worked on or wait", retry_sec=RETRY_SEC)
+            if self._taken >= self._slots:
+                raise Problem(BUSY, f"{self._slots} requests are being worked on or wait", retry_sec=RETRY_SEC)
         except Problem as problem:
             await send_problem(problem, send)
             return
@@ -181,7 +181,7 @@ class Gate:
             self._taken -= 1
 
     async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a WebSocket through. It takes no place, because each belongs to a session, of which there are few."""
+        """Let a WebSocket through. It takes no slot, because each belongs to a session, of which there are few."""
         try:
             check_head(scope)
             take_origin(scope)
@@ -237,7 +237,7 @@ class Gate:
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         announced = _header(scope, b"content-length")
         size, parts, more, clock = 0, [], True, asyncio.get_running_loop().time
-        pace = Pace(clock(), BODY_SEC)
+        pace = Rate(clock(), BODY_SEC)
         if announced.isdecimal() and int(announced) > self._size:
             raise self._too_large()
         while more:

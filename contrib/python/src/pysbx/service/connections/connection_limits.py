@@ -33,13 +33,13 @@ def reserved(at_once: int, sessions: int, *, network: bool) -> int:
     return found + (RESERVED_FOR_A_NETWORK if network else 0)
 
 
-def make_bounds(connections: int | None, per_peer: int | None, places: int, kept: int, *, shared: bool) -> Bounds:
+def make_bounds(connections: int | None, per_peer: int | None, slots: int, kept: int, *, shared: bool) -> Bounds:
     """Return the bounds of a server.
 
     Args:
         connections: what the administrator wants, or None.
         per_peer: the same, of one peer.
-        places: requests that are worked on or wait.
+        slots: requests that are worked on or wait.
         kept: descriptors for the server's own work: see reserved().
         shared: whether there is more than one peer. At a Unix socket all connections are of one user.
 
@@ -47,12 +47,12 @@ def make_bounds(connections: int | None, per_peer: int | None, places: int, kept
         ValueError: there are not enough descriptors for that.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    room = limit - kept if limit != resource.RLIM_INFINITY else places + SPARE_CONNECTIONS + (connections or 0)
+    room = limit - kept if limit != resource.RLIM_INFINITY else slots + SPARE_CONNECTIONS + (connections or 0)
     if room < max(connections or 0, FEWEST):
         raise ValueError(
             f"connections: {connections or FEWEST} connections and the server's own work need "
             f"{max(connections or 0, FEWEST) + kept} descriptors, and the limit is {limit}: "
             "raise it (`ulimit -n`, LimitNOFILE= of systemd), or lower --connections, --at-once or --sessions"
         )
-    most = connections or min(room, places + SPARE_CONNECTIONS)
-    return Bounds(most, min(most, per_peer or (places + SPARE_OF_A_PEER if shared else most)))
+    most = connections or min(room, slots + SPARE_CONNECTIONS)
+    return Bounds(most, min(most, per_peer or (slots + SPARE_OF_A_PEER if shared else most)))

@@ -39,7 +39,7 @@ UNREAD = 1 << 16
 
 
 class Guest(asyncio.Protocol):
-    """A connection, as the door sees it; it calls Door.left() when it has ended."""
+    """A connection, as the door sees it; it calls Listener.left() when it has ended."""
 
     @property
     def waiting_since(self) -> float | None:
@@ -81,7 +81,7 @@ def _refusal(reason: str) -> bytes:
     return "\r\n".join([first, *(f"{name}: {headers[name]}" for name in headers), "", ""]).encode() + content
 
 
-class Door:
+class Listener:
     """A listening socket, and the connections that have come through it.
 
     Attributes:
@@ -92,7 +92,7 @@ class Door:
         self,
         listener: socket.socket,
         bounds: Bounds,
-        welcome: Callable[[Door], Guest],
+        welcome: Callable[[Listener], Guest],
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """Prepare a door, which open() opens.

@@ -50,7 +50,7 @@ class Kind:
     remedy: str
 
 
-BUSY = Kind("busy", 429, "all places are taken", "try again after the seconds that Retry-After names")
+BUSY = Kind("busy", 429, "all slots are taken", "try again after the seconds that Retry-After names")
 STOPPING = Kind("stopping", 503, "the server is stopping", "try again when it has been started again")
 SESSIONS = Kind("too-many-sessions", 429, "no further session is allowed", "end one, or try again later")
 ALLOWANCE = Kind("allowance", 429, "the caller has used its allowance", "try again after the seconds of Retry-After")
@@ -78,11 +78,11 @@ ORIGIN = Kind(
     "use a page of this server or a program, or start the server with --allow-origin",
 )
 FAULT = Kind("fault", 500, "the server has a bug", "report it, with the server's log")
-# Problems that the web framework finds: a body that cannot be read, no such place, no such method.
+# Problems that the web framework finds: a body that cannot be read, no such route, no such method.
 PLAIN: Mapping[int, Kind] = {
     400: JSON,
-    404: Kind("no-place", 404, "there is nothing at this place", "GET /openapi.json names the places"),
-    405: Kind("method", 405, "this place does not have this method", "GET /openapi.json names the methods"),
+    404: Kind("no-place", 404, "no such route", "GET /openapi.json lists the routes"),
+    405: Kind("method", 405, "this route does not have this method", "GET /openapi.json lists the methods"),
 }
 # Errors of calls when the process or the machine has no descriptors, memory or disk space left: see errno(3).
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)
@@ -155,7 +155,7 @@ def meant(what: str = "") -> Iterator[None]:
     """Turn a ValueError into a problem: the request contains a value that is not allowed.
 
     Args:
-        what: begins the detail, where the text of the error does not name the place.
+        what: begins the detail, where the text of the error does not name it.
     """
     try:
         yield

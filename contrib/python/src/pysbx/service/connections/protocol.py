@@ -18,9 +18,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from pysbx.service.connections.admission import MAX_HEAD, Message, Receive, Scope, Send
-from pysbx.service.connections.listener import Door, Guest
+from pysbx.service.connections.listener import Guest, Listener
 from pysbx.service.connections.problems import MALFORMED, SLOW, Problem
-from pysbx.service.connections.rate import Pace
+from pysbx.service.connections.rate import Rate
 from pysbx.service.connections.slices import Intake
 
 # Seconds until a connection has to have sent the head of its first request, or, once it has begun it, of another.
@@ -60,7 +60,7 @@ class Connection(h11.Connection):
 class Protocol(H11Protocol, Guest):
     """A connection."""
 
-    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], door: Door) -> None:
+    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], door: Listener) -> None:
         """Create the protocol of a connection, for uvicorn's configuration and state."""
         super().__init__(config, server_state, app_state)
         self.conn = Connection(h11.SERVER, MAX_HEAD)
@@ -70,7 +70,7 @@ class Protocol(H11Protocol, Guest):
         self._since = self.loop.time()
         self._lines = 0
         self._has_begun = self._has_left = False
-        self._sending: Pace | None = None
+        self._sending: Rate | None = None
         self._taken = 0
         self._upgraded = False
         if self.ws_protocol_class is not None:
@@ -107,7 +107,7 @@ class Protocol(H11Protocol, Guest):
             return
         taken, waiting = self._intake.taken()
         if waiting:
-            self._sending = self._sending or Pace(now)
+            self._sending = self._sending or Rate(now)
             self._sending.moved(taken - self._taken, now)
             self._taken = taken
             if now > self._sending.until:
@@ -154,7 +154,7 @@ class Protocol(H11Protocol, Guest):
         return True
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer. It has not done so, and keeps its place, until its answer is on its way."""
+        """Let the application answer. It has not done so, and keeps its slot, until its answer is on its way."""
 
         async def send_whole(message: Message) -> None:
             await send(message)

@@ -12,7 +12,7 @@ PATIENCE_SEC = 10.0
 RATE = 16 * 1024
 
 
-class Pace:
+class Rate:
     """One transfer: the time by which more of it must have come."""
 
     def __init__(self, now: float, patience_sec: float = PATIENCE_SEC) -> None:

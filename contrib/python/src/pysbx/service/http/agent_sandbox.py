@@ -31,7 +31,7 @@ from pysbx.service.http.bodies import NO_CONTENT
 from pysbx.service.http.openapi import CONTENT, CONTENT_BODY
 from pysbx.service.http.report import report_of
 from pysbx.service.http.simple_api import with_traceback
-from pysbx.service.sandboxes.choices import Offer
+from pysbx.service.sandboxes.choices import Choices
 from pysbx.service.sandboxes.sessions import Session, Sessions
 
 # Variables of the service that callers may know. Names that contain these words may be of secrets.
@@ -53,8 +53,8 @@ PROGRAM = r"""
 import itertools, json, os, shutil, stat, sys
 work, path, most, mode = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4], 8)
 top = os.path.realpath(os.path.join(os.environ.get("PYSBX_DIRECTORY", "/"), "work"))
-place = os.path.join(top, path.lstrip("/"))
-real = os.path.realpath(place)
+target = os.path.join(top, path.lstrip("/"))
+real = os.path.realpath(target)
 
 def about(name, found):
     kind = "directory" if stat.S_ISDIR(found.st_mode) else "file"
@@ -71,7 +71,7 @@ def entries():
 def carry_out():
     if real != top and not real.startswith(top + "/"):
         return {"failure": "outside"}
-    if not os.path.lexists(place if work == "delete" else real):
+    if not os.path.lexists(target if work == "delete" else real):
         return {"failure": "missing"}
     if work == "look":
         found = about(os.path.basename(real), os.stat(real))
@@ -81,14 +81,14 @@ def carry_out():
         os.chmod(real, mode)
     elif real == top:
         return {"failure": "outside"}
-    elif os.path.islink(place) or not os.path.isdir(place):
-        os.unlink(place)
+    elif os.path.islink(target) or not os.path.isdir(target):
+        os.unlink(target)
     elif mode:
-        shutil.rmtree(place)
-    elif os.listdir(place):
+        shutil.rmtree(target)
+    elif os.listdir(target):
         return {"failure": "full"}
     else:
-        os.rmdir(place)
+        os.rmdir(target)
     return {}
 
 try:
@@ -214,7 +214,7 @@ def failure(name: str, detail: str) -> Problem:
 class Callers:
     """The session of each caller."""
 
-    def __init__(self, offer: Offer, sessions: Sessions) -> None:
+    def __init__(self, offer: Choices, sessions: Sessions) -> None:
         """Begin without sessions."""
         self._offer = offer
         self._sessions = sessions
@@ -408,8 +408,8 @@ def _add_second(app: FastAPI, callers: Callers) -> None:
         await callers.tell("delete", path, int(recursive))
 
 
-def add_agent_sandbox(app: FastAPI, offer: Offer, sessions: Sessions) -> None:
-    """Add the places of both generations to an application."""
+def add_agent_sandbox(app: FastAPI, offer: Choices, sessions: Sessions) -> None:
+    """Add the routes of both generations to an application."""
     callers = Callers(offer, sessions)
     _add_first(app, callers)
     _add_second(app, callers)

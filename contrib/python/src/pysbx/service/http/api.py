@@ -1,4 +1,4 @@
-"""The HTTP service: its places, what they take, and what they answer. All work is done by jobs and sessions."""
+"""The HTTP service: its routes, with requests and answers. Jobs and sessions do the work."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ from pysbx.service.http.pages import add_pages
 from pysbx.service.http.report import Report, report_of
 from pysbx.service.http.simple_api import add_plain, blocked_in, rules_of
 from pysbx.service.observe.metrics import Meters
-from pysbx.service.sandboxes.choices import LIMITS, Offer
+from pysbx.service.sandboxes.choices import LIMITS, Choices
 from pysbx.service.sandboxes.jobs import Jobs
-from pysbx.service.sandboxes.preparation import Survey
+from pysbx.service.sandboxes.preparation import Prepared
 from pysbx.service.sandboxes.readiness import Probe, Readiness
 from pysbx.service.sandboxes.sessions import OnOutput, Session, Sessions, check_timeout
-from pysbx.service.sandboxes.state import Works
+from pysbx.service.sandboxes.state import State
 from pysbx.version import VERSION
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ EVENT_STREAM = "text/event-stream"
 ALIVE_SEC = 15.0
 MAX_ERRORS = 10
 METHOD = 405
-# Of pydantic: the type of the error about a member that a model does not have, and the parts of its place: body, name.
+# Of pydantic: the type of the error about a member that a model does not have, and the parts of its path: body, name.
 UNKNOWN, TOP = "extra_forbidden", 2
 
 
@@ -83,7 +83,7 @@ register_url_convertor("file", _FilePath())
 
 
 @with_limits
-class Wish(Strict):
+class SandboxRequest(Strict):
     """The sandbox that a caller asks for. The server's own value holds for each member that is missing."""
 
     profile: str | None = Field(None, description="name of a profile, of GET /v1/profiles")
@@ -106,7 +106,7 @@ class SessionProgram(Program):
     )
 
 
-class RunRequest(Wish, Program):
+class RunRequest(SandboxRequest, Program):
     """A program, and the sandbox for it."""
 
     # files_of checks the contents: pydantic would describe each wrong one, which takes long.
@@ -173,10 +173,10 @@ class Choice(BaseModel):
     """The profiles, packages and limits on offer."""
 
     python: str
-    modules: list[str] = Field(description="what can be imported besides Python's own, of what is used most")
+    modules: list[str] = Field(description="popular third-party modules that are installed")
     profiles: list[ProfileInfo]
     packages: list[str]
-    limits: dict[str, int | float] = Field(description="what holds if nothing is named, and the most that can be had")
+    limits: dict[str, int | float] = Field(description="the defaults, which are also the maximum")
 
 
 class Health(BaseModel):
@@ -198,12 +198,12 @@ def info_of(session: Session) -> SessionInfo:
     )
 
 
-def options_of(offer: Offer, wish: Wish) -> Options:
+def options_of(offer: Choices, wish: SandboxRequest) -> Options:
     """Return the sandbox that a request asks for."""
     return offer.options(wish.profile, wish.packages, wish.model_dump(include=set(LIMITS)))
 
 
-def choice_of(offer: Offer, found: Survey) -> Choice:
+def choice_of(offer: Choices, found: Prepared) -> Choice:
     """Return the profiles, packages and limits on offer."""
     infos = [profile_info(name, profile, offer.limits(name)) for name, profile in offer.profiles.items()]
     return Choice(
@@ -317,7 +317,7 @@ def _members(request: Request) -> list[str]:
 
 
 def allowed_methods(request: Request) -> tuple[str, ...]:
-    """Return the methods of the place that a request names: several routes may have the same path."""
+    """Return the methods of the route that a request names: several routes may have the same path."""
     found: set[str] = set()
     for route in request.app.router.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
@@ -351,7 +351,7 @@ def _add_problems(app: FastAPI) -> None:
         app.add_exception_handler(kind, known)
 
 
-def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
+def _add_runs(app: FastAPI, offer: Choices, jobs: Jobs) -> None:
     @app.post("/v1/run", response_model=Report, responses=EVENTS)
     async def run(request: Request, wanted: RunRequest) -> Response:
         """Run a program in a fresh sandbox; with Accept: text/event-stream, its output is sent as it comes."""
@@ -380,12 +380,12 @@ def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
         return Response(status_code=499) if done is None else await jobs.aside(lambda: reported(done))
 
 
-def _add_sessions(app: FastAPI, offer: Offer, jobs: Jobs, sessions: Sessions) -> None:
+def _add_sessions(app: FastAPI, offer: Choices, jobs: Jobs, sessions: Sessions) -> None:
     def find(identifier: str) -> Session:
         return sessions.find(caller.get(), identifier)
 
     @app.post("/v1/sessions", status_code=201, name="start_session")
-    async def start(response: Response, wanted: Wish) -> Started:
+    async def start(response: Response, wanted: SandboxRequest) -> Started:
         """Start a session: names, modules and files of one run are there in the next."""
         options = await jobs.aside(lambda: options_of(offer, wanted))
         session = await sessions.start(caller.get(), options)
@@ -505,8 +505,8 @@ def _add_operation(app: FastAPI, probe: Probe, meters: Meters) -> None:
         return Response(text, media_type=kind)
 
 
-def make_api(works: Works) -> FastAPI:
-    """Return the application; a Gate belongs before it."""
+def make_api(works: State) -> FastAPI:
+    """Return the application; an Admission belongs before it."""
     from pysbx.service.http.agent_sandbox import add_agent_sandbox  # noqa: PLC0415 (it uses this module)
     from pysbx.service.http.commands import add_commands  # noqa: PLC0415 (the same)
     from pysbx.service.http.terminals import add_terminals  # noqa: PLC0415 (beside that)

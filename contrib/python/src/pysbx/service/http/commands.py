@@ -1,4 +1,4 @@
-"""The places of the HTTP service for shell commands and processes in the background of a session."""
+"""The routes of the HTTP service for shell commands and processes in the background of a session."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def info_of(process: Process) -> ProcessInfo:
 
 
 def add_commands(app: FastAPI, jobs: Jobs, sessions: Sessions, find: Callable[[str], Session]) -> None:
-    """Add the places.
+    """Add the routes.
 
     Args:
         app: the application.

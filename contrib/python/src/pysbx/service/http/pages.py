@@ -14,16 +14,16 @@ from fastapi.responses import JSONResponse
 
 WEB = Path(__file__).with_name("web")
 HTML = "text/html; charset=utf-8"
-# place, file, media type
+# route, file, media type
 PAGES: tuple[tuple[str, str, str], ...] = (
     ("/", "index.html", HTML),
     ("/web/page.css", "page.css", "text/css; charset=utf-8"),
     ("/web/page.js", "page.js", "text/javascript; charset=utf-8"),
     ("/web/service.js", "service.js", "text/javascript; charset=utf-8"),
 )
-PLACES = tuple(place for place, *_ in PAGES)
+ROUTES = tuple(route for route, *_ in PAGES)
 # Of agent-sandbox: a kubelet asks without a token.
-AGENT_PLACES = ("/v1/health",)
+AGENT_ROUTES = ("/v1/health",)
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -49,9 +49,9 @@ HEADERS = {
 }
 
 
-def open_places(*, agent_sandbox: bool) -> tuple[str, ...]:
-    """Return the places that need no token, besides those that tell the health of every server."""
-    return (*PLACES, *(AGENT_PLACES if agent_sandbox else ()))
+def open_routes(*, agent_sandbox: bool) -> tuple[str, ...]:
+    """Return the routes that need no token, besides those that tell the health of every server."""
+    return (*ROUTES, *(AGENT_ROUTES if agent_sandbox else ()))
 
 
 def add_pages(app: FastAPI, *, agent_sandbox: bool = False) -> None:
@@ -63,8 +63,8 @@ def add_pages(app: FastAPI, *, agent_sandbox: bool = False) -> None:
     """
     if agent_sandbox:
         _add_health(app)
-    for place, name, kind in PAGES:
-        _add(app, place, (WEB / name).read_bytes(), kind)
+    for route, name, kind in PAGES:
+        _add(app, route, (WEB / name).read_bytes(), kind)
 
 
 def _add_health(app: FastAPI) -> None:
@@ -78,7 +78,7 @@ def _add_health(app: FastAPI) -> None:
         return JSONResponse(said, headers={"Vary": "Accept"})
 
 
-def _add(app: FastAPI, place: str, content: bytes, kind: str) -> None:
-    @app.get(place, name=f"page {place}", include_in_schema=False)
+def _add(app: FastAPI, route: str, content: bytes, kind: str) -> None:
+    @app.get(route, name=f"page {route}", include_in_schema=False)
     async def page() -> Response:
         return Response(content, media_type=kind, headers=HEADERS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -78,11 +77,6 @@ class Report(Ended):
     warm: bool
 
 
-# The advice of the package about a module that is missing; callers of a service name packages otherwise.
-ADVICE = re.compile(r'add dependencies=\["(?P<name>[^"]{1,100})"\]')
-INSTEAD = r'add "\g<name>" to packages, if the server offers it'
-
-
 def failure_of(done: Execution) -> Failure | None:
     """Return the exception of a run."""
     if done.error is None:
@@ -93,7 +87,7 @@ def failure_of(done: Execution) -> Failure | None:
         message=clean(error.message),
         line=error.line,
         traceback=clean(error.traceback),
-        hint=None if error.hint is None else ADVICE.sub(INSTEAD, clean(error.hint)),
+        hint=None if error.hint is None else clean(error.hint),
     )
 
 

@@ -22,7 +22,7 @@ from pysbx.service.connections.disconnect import unless_gone
 from pysbx.service.connections.problems import clean
 from pysbx.service.http.openapi import PROBLEM
 from pysbx.service.http.report import Report, report_of
-from pysbx.service.sandboxes.choices import Offer
+from pysbx.service.sandboxes.choices import Choices
 from pysbx.service.sandboxes.jobs import Jobs
 
 DEFAULT = "minimal"
@@ -62,7 +62,7 @@ REFUSALS: dict[int | str, Any] = {
 }
 
 
-def profile_name(offer: Offer) -> str:
+def profile_name(offer: Choices) -> str:
     """Return the name of the profile of this interface, or ""."""
     return offer.base.profile or (DEFAULT if DEFAULT in (offer.profiles or (DEFAULT,)) else "")
 
@@ -98,7 +98,7 @@ def blocked_in(profile: Profile) -> int:
     return sum(len(rules.get(stage, {}).get(LISTS[stage], ())) for stage in ("calls", "attributes"))
 
 
-def options_of(offer: Offer, name: str, timeout: float | None) -> Options:
+def options_of(offer: Choices, name: str, timeout: float | None) -> Options:
     """Return the sandbox of this interface, with a caller's limit of time."""
     # The server's own profile is in its base already.
     chosen = None if name == offer.base.profile else name
@@ -122,8 +122,8 @@ def answer(done: Execution) -> Response:
     return Response(with_traceback(report_of(done)).model_dump_json(), media_type="application/json")
 
 
-def add_plain(app: FastAPI, offer: Offer, jobs: Jobs, *, execute: bool = True) -> None:
-    """Add the places of this interface to an application, POST /execute only if that is asked for."""
+def add_plain(app: FastAPI, offer: Choices, jobs: Jobs, *, execute: bool = True) -> None:
+    """Add the routes of this interface to an application, POST /execute only if that is asked for."""
     name = profile_name(offer)
     about = described(name)
 
@@ -136,7 +136,7 @@ def add_plain(app: FastAPI, offer: Offer, jobs: Jobs, *, execute: bool = True) -
         _add_execute(app, offer, jobs, name)
 
 
-def _add_execute(app: FastAPI, offer: Offer, jobs: Jobs, name: str) -> None:
+def _add_execute(app: FastAPI, offer: Choices, jobs: Jobs, name: str) -> None:
     @app.post("/execute", name="execute", response_model=Report, responses=REFUSALS)
     async def execute(request: Request, program: PlainProgram) -> Response:
         """Run a program in a fresh sandbox with the profile of GET /profile."""

@@ -152,7 +152,7 @@ async def _talk(socket: WebSocket, use: _Use, terminal: Terminal) -> None:
 
 
 def add_terminals(app: FastAPI, sessions: Sessions, find: Callable[[str], Session]) -> None:
-    """Add the place of terminals.
+    """Add the route of terminals.
 
     Args:
         app: the application.

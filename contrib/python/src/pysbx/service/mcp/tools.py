@@ -39,7 +39,7 @@ from pysbx.service.mcp.command_tools import CommandTools
 from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, Stdin, as_tool_error, with_progress
 from pysbx.service.mcp.tool_changes import Changes
 from pysbx.service.mcp.tool_results import RunResult, file_of, result_of
-from pysbx.service.sandboxes.choices import Offer
+from pysbx.service.sandboxes.choices import Choices
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.preparation import PREPARING, Preparation
 from pysbx.service.sandboxes.sessions import Session, Sessions
@@ -113,7 +113,7 @@ def input_of(text: str) -> bytes:
 class Tools:
     """The tools; each method is one, and its docstring is what the model reads."""
 
-    def __init__(self, offer: Offer, jobs: Jobs, sessions: Sessions) -> None:
+    def __init__(self, offer: Choices, jobs: Jobs, sessions: Sessions) -> None:
         """Take the offer, the threads and the sessions that the tools use."""
         self._offer, self._jobs, self._sessions = offer, jobs, sessions
 
@@ -271,7 +271,7 @@ class Tools:
         return self._sessions.find(caller.get(), session_id)
 
 
-def describe(offer: Offer, preparation: Preparation) -> str:
+def describe(offer: Choices, preparation: Preparation) -> str:
     """Return the facts about the sandboxes that every model needs."""
     base, found = offer.base, preparation.found
     preparing = preparation.states[""] == PREPARING
@@ -348,7 +348,7 @@ async def whole_lines() -> AsyncIterator[str]:
 
 
 def make_tools(
-    offer: Offer,
+    offer: Choices,
     preparation: Preparation,
     jobs: Jobs,
     sessions: Sessions,
@@ -423,7 +423,7 @@ def make_tools(
 
 
 def over_http(server: MCPServer[Any], size: int) -> Application:
-    """Return the application for streamable HTTP, with bodies of at most size bytes; a Gate belongs before it."""
+    """Return the application for streamable HTTP, with bodies of at most size bytes; an Admission belongs before it."""
     return server.streamable_http_app(
         # State that lasts from one request to the next is in the package's own sessions, and belongs to a token.
         stateless_http=True,

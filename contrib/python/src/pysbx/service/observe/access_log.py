@@ -30,7 +30,7 @@ PROBES = ("/health", "/healthz", "/readyz", "/metrics")
 SERVERS = 500
 
 
-def place_of(scope: Scope) -> str:
+def route_of(scope: Scope) -> str:
     """Return the route of a request, of which there are few, and not its path."""
     return getattr(scope.get("route"), "path", None) or ("/mcp" if scope["path"] == "/mcp" else "other")
 
@@ -43,7 +43,7 @@ def note(problem: Problem) -> None:
     refused.log(level, "%s: %s", problem.kind.title, fields["detail"], extra={"fields": fields})
 
 
-class Watch:
+class AccessLog:
     """The application around another one."""
 
     def __init__(self, application: Application, meters: Meters, audit: Audit | None = None) -> None:
@@ -85,7 +85,7 @@ class Watch:
             await self._application(scope, receive, send_watched)
         finally:
             seconds = time.monotonic() - began
-            route, who = place_of(scope), caller.get()
+            route, who = route_of(scope), caller.get()
             shown = SESSION.sub(r"\1…", clean(path))[:MAX_PATH]
             self._meters.answered(method, route, status, seconds)
             answered(span, method, route, status, name_of(who))

@@ -2,8 +2,8 @@
 
 Records of requests (the logger ACCESS) are not counted: there is one for each, and only with the level info.
 
-A caller can cause the same error as often as it sends requests. The kind of a record is its place in the program. For
-an exception, its class and the place where it was raised belong to the kind too. So the number of kinds does not depend
+A caller can cause the same error as often as it sends requests. The kind of a record is its line in the program. For
+an exception, its class and the line where it was raised belong to the kind too. So the number of kinds does not depend
 on the requests of callers.
 """
 

@@ -26,14 +26,14 @@ TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("cpu_seconds", "Counter", "CPU time of runs", ("caller",)),
     ("starts", "Counter", "Starts of sandboxes", ("caller", "start", "reason")),
     ("limits", "Counter", "Limits that runs have hit", ("caller", "limit")),
-    ("queue_seconds", "Histogram", "Time that calls waited for a free place", ("caller",)),
+    ("queue_seconds", "Histogram", "Time that calls waited for a free slot", ("caller",)),
     ("problems", "Counter", "Requests that were refused or failed", ("problem",)),
     ("leftovers", "Counter", "Sandboxes of an earlier service that were removed at the start", ()),
     ("audit_lost", "Counter", "Events that the audit log could not take", ()),
 )
 GAUGES = (
-    ("running", "Calls that have a place"),
-    ("waiting", "Calls that wait for a place"),
+    ("running", "Calls that have a slot"),
+    ("waiting", "Calls that wait for a slot"),
     ("sessions", "Sessions of all callers"),
 )
 
@@ -87,7 +87,7 @@ class Meters:
         self._add("request_seconds", seconds, route=route)
 
     def waited(self, caller: str, seconds: float) -> None:
-        """Count the time that a call has waited for a place."""
+        """Count the time that a call has waited for a slot."""
         self._add("queue_seconds", seconds, caller=caller)
 
     def ran(self, caller: str, done: Execution) -> None:

@@ -54,7 +54,7 @@ def answered(span: Any, method: str, route: str, status: int, caller: str) -> No
 
 @contextmanager
 def run_span(name: str) -> Iterator[Any]:
-    """Trace a run, with the time that it waits for a place; yields the span, or None."""
+    """Trace a run, with the time that it waits for a slot; yields the span, or None."""
     if trace is None:
         yield None
         return

@@ -37,7 +37,7 @@ def _not_offered(member: str, name: str, offered: Iterable[str]) -> Problem:
     )
 
 
-class Offer:
+class Choices:
     """The limits, profiles and packages that callers may choose."""
 
     def __init__(

@@ -16,7 +16,7 @@ from pysbx.calls.execution import run_code
 from pysbx.calls.prepare import prepare
 from pysbx.errors import SandboxError, SandboxStartupError
 from pysbx.options.options import Options
-from pysbx.service.sandboxes.choices import Offer
+from pysbx.service.sandboxes.choices import Choices
 
 logger = logging.getLogger(__name__)
 
@@ -43,14 +43,14 @@ FIRST_SEC = 60
 
 
 @dataclass(frozen=True)
-class Survey:
+class Prepared:
     """The version of Python in the sandboxes, and the modules besides its own that can be imported."""
 
     python: str
     modules: tuple[str, ...]
 
 
-def survey(options: Options) -> Survey:
+def survey(options: Options) -> Prepared:
     """Run a program in a sandbox that reports its version and modules.
 
     Raises:
@@ -62,7 +62,7 @@ def survey(options: Options) -> Survey:
     if done.exit_code != 0 or not python:
         said = done.error.message if done.error else done.stderr.strip()
         raise SandboxStartupError(f"a first sandbox ended with code {done.exit_code}: {said}")
-    return Survey(python, tuple(modules))
+    return Prepared(python, tuple(modules))
 
 
 def reason_for_cold(options: Options) -> str:
@@ -87,7 +87,7 @@ class Preparation:
         stopping: whether the server stops, which is told as a change.
     """
 
-    def __init__(self, offer: Offer, profiles: Iterable[str], *, until: Until) -> None:
+    def __init__(self, offer: Choices, profiles: Iterable[str], *, until: Until) -> None:
         """Begin to prepare, and go on in a thread.
 
         Args:
@@ -101,7 +101,7 @@ class Preparation:
         self._offer = offer
         self.stopping = False
         self.states = dict.fromkeys(("", *profiles), PREPARING)
-        self.found: Survey | None = None
+        self.found: Prepared | None = None
         self._known = threading.Event()
         self._watchers: dict[object, Callable[[], None]] = {}
         base = offer.base

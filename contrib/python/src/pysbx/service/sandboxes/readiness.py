@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from pysbx.calls.execution import run_code
 from pysbx.service.connections.problems import problem_of
-from pysbx.service.sandboxes.choices import Offer
+from pysbx.service.sandboxes.choices import Choices
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.preparation import FAILED, Preparation
 
@@ -35,9 +35,9 @@ class Readiness(BaseModel):
 
 
 class Probe:
-    """Runs a sandbox besides those of callers. It does not wait for a free place, for a busy server is ready."""
+    """Runs a sandbox besides those of callers. It does not wait for a free slot, for a busy server is ready."""
 
-    def __init__(self, offer: Offer, preparation: Preparation) -> None:
+    def __init__(self, offer: Choices, preparation: Preparation) -> None:
         """Take the sandbox to try."""
         self._offer, self._preparation = offer, preparation
         self._jobs = Jobs(1)

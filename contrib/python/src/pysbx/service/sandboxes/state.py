@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pysbx.options.declaration import MIB
 from pysbx.options.options import Options
 from pysbx.service.connections.access import Access, check_proxies
-from pysbx.service.connections.admission import Application, Gate
+from pysbx.service.connections.admission import Admission, Application
 from pysbx.service.connections.json_bounds import check_parts, may_have_too_many
 from pysbx.service.connections.origins import check_origins, permitting
 from pysbx.service.observe.audit import Audit
@@ -18,7 +18,7 @@ from pysbx.service.observe.log import Log
 from pysbx.service.observe.metrics import Meters
 from pysbx.service.sandboxes import leftovers
 from pysbx.service.sandboxes.allowance import Allowance, Ledger
-from pysbx.service.sandboxes.choices import Offer
+from pysbx.service.sandboxes.choices import Choices
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.preparation import Preparation, Until
 from pysbx.service.sandboxes.readiness import Probe
@@ -97,7 +97,7 @@ class Settings:
             raise ValueError("tls_key: a key is of no use without its certificate: add tls_cert")
 
 
-class Works:
+class State:
     """The parts that all servers have: HTTP, MCP, and the application for another server."""
 
     def __init__(self, settings: Settings, journal: Log | None = None, *, until: Until = "ready") -> None:
@@ -116,7 +116,7 @@ class Works:
         self.agent_sandbox = settings.agent_sandbox
         left = leftovers.remove()
         self._claim = leftovers.Claim()
-        self.offer = Offer(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
+        self.offer = Choices(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
         self.preparation = Preparation(self.offer, settings.profiles, until=until)
         self.meters = Meters()
         self.meters.removed(left)
@@ -127,7 +127,7 @@ class Works:
         self.sessions = Sessions(self.jobs, settings.sessions, settings.idle_sec, ledger)
         self.meters.watch("sessions", lambda: len(self.sessions))
         self.probe = Probe(self.offer, self.preparation)
-        self.places = settings.at_once + settings.waiting
+        self.slots = settings.at_once + settings.waiting
         self.all_ended = True
 
     async def check(self, body: bytes) -> None:
@@ -153,18 +153,18 @@ class Works:
 
 def guarded(
     application: Application,
-    works: Works,
+    works: State,
     settings: Settings,
     tokens: Access,
     *,
     methods: str = "",
     pages: Iterable[str] = (),
 ) -> Application:
-    """Return an application with the checks in front of it that all servers have: see Gate and origins."""
-    checked: Application = Gate(
+    """Return an application with the checks in front of it that all servers have: see Admission and origins."""
+    checked: Application = Admission(
         application,
         tokens,
-        works.places,
+        works.slots,
         settings.request_mb * MIB,
         methods=methods,
         check=works.check,

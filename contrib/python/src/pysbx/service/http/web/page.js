@@ -117,8 +117,8 @@ function showFile(file) {
   const kind = OF_NAMES[file.name.split(".").pop().toLowerCase()];
   if (kind) showImage(`data:${kind};base64,${file.base64}`, file.name);
   const content = Uint8Array.from(atob(file.base64), (char) => char.charCodeAt(0));
-  const place = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
-  const link = element("a", { href: place, download: file.name.split("/").pop() }, file.name);
+  const address = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
+  const link = element("a", { href: address, download: file.name.split("/").pop() }, file.name);
   by("files").querySelector("ul").append(element("li", {}, link, ` (${bytes(file.size)})`));
   by("files").hidden = false;
 }
@@ -193,8 +193,8 @@ async function run() {
   clear();
   say("running", true);
   try {
-    const place = session ? `v1/sessions/${encodeURIComponent(session)}/run` : "v1/run";
-    const answer = await call("POST", place, body, { signal: abort.signal, headers: { Accept: "text/event-stream" } });
+    const route = session ? `v1/sessions/${encodeURIComponent(session)}/run` : "v1/run";
+    const answer = await call("POST", route, body, { signal: abort.signal, headers: { Accept: "text/event-stream" } });
     if (session) list(); // which shows that it runs
     let ended = false;
     await events(answer, (kind, data) => {
@@ -250,7 +250,7 @@ async function act(work) {
 }
 
 function row(session) {
-  const place = `v1/sessions/${encodeURIComponent(session.id)}`;
+  const route = `v1/sessions/${encodeURIComponent(session.id)}`;
   const name = session.id.slice(0, 6);
   const button = (text, work, disabled = false) => {
     const made = element("button", { type: "button", disabled, ariaLabel: `${text} session ${name}` }, text);
@@ -267,9 +267,9 @@ function row(session) {
     element(
       "td", {},
       button("Use", async () => { choose(session.id); code.focus(); }),
-      button("Interrupt", () => json("POST", `${place}/interrupt`), !session.running),
-      button("Fork", () => json("POST", `${place}/fork`)),
-      button("End", () => json("DELETE", place)),
+      button("Interrupt", () => json("POST", `${route}/interrupt`), !session.running),
+      button("Fork", () => json("POST", `${route}/fork`)),
+      button("End", () => json("DELETE", route)),
     ),
   );
 }

@@ -32,7 +32,7 @@ export class Problem extends Error {
   }
 }
 
-export async function call(method, place, body, more = {}) {
+export async function call(method, route, body, more = {}) {
   const headers = { ...more.headers };
   if (token()) headers.Authorization = `Bearer ${token()}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -40,7 +40,7 @@ export async function call(method, place, body, more = {}) {
   if (body !== undefined) given.body = JSON.stringify(body);
   let answer;
   try {
-    answer = await fetch(place, given);
+    answer = await fetch(route, given);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, { title: "The service does not answer", detail: error.message });
@@ -55,8 +55,8 @@ export async function call(method, place, body, more = {}) {
   throw new Problem(answer.status, found);
 }
 
-export async function json(method, place, body) {
-  const answer = await call(method, place, body);
+export async function json(method, route, body) {
+  const answer = await call(method, route, body);
   return answer.status === 204 ? null : answer.json();
 }
 
