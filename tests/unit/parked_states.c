@@ -142,7 +142,8 @@ static void make_file(void)
     int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, 4096) < 0)
         abort();
-    file_map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    /* As code: of a session, data of a file in memory is saved by its content, and /tmp may be in memory. */
+    file_map = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
     if (file_map == MAP_FAILED)
         abort();
     close(fd);
