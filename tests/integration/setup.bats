@@ -88,12 +88,8 @@ installable() {
     [[ $(wc -w <<<"$missing") == 1 && $missing =~ ^libselinux1?-dev$ ]]
 }
 
-@test "install.sh: the group build has what the packages of both kinds need to be built" {
+@test "install.sh: the group build has what the package of Debian needs to be built" {
     local package=$TESTS/../contrib/packaging
-    sed -n 's/^BuildRequires: *\([^ ]*\).*/\1/p' "$package/pysbx-runtime.spec" | sort >needed
-    [[ $(wc -l <needed) -ge 6 ]]
-    echo 'ID=fedora' >/etc/os-release
-    [[ ! $(comm -23 needed <(install_sh --all build | sort)) ]]
     # Debhelper builds packages only.
     sed -n '/^Build-Depends/,/^Standards/p' "$package/debian/control" | grep -oE '\blib[a-z0-9]+-dev\b|\bmusl-tools\b' |
         sort >needed
