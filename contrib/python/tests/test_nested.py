@@ -22,7 +22,8 @@ HARD = "--user 1000 --cap-drop all --read-only --security-opt no-new-privileges"
 # The program in the container: a sandbox of each kind, the reasons of those that are refused, and the advice of doctor.
 PROGRAM = """
 import json
-from pysbx import SandboxError, doctor, run_code
+from pysbx import SandboxError, run_code
+from pysbx.machine import doctor
 said = {}
 for kind in ("container", "process"):
     try:

@@ -37,7 +37,8 @@ signal.signal(signal.SIGCHLD, reap)
 }
 PROGRAM = """
 import os, signal
-from pysbx import Sandbox, run_code, children, runtime
+from pysbx import Sandbox, run_code
+from pysbx.base import children, runtime
 {}
 before = signal.getsignal(signal.SIGCHLD)
 for source, code in (("import os; os._exit(7)", 7), ("import ctypes; ctypes.string_at(0)", 139), ("1", 0)):
