@@ -137,7 +137,7 @@ def test_clean_reads_the_file(write: Write, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_what_a_request_may_choose_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So can where packages come from, and what opens no sandbox: see the table in reference/options.md."""
+    """Further options can be set too: see the table in reference/options.md."""
     assert {name for name, declared in OPTIONS.items() if declared.option.offered} < configuration.SETTABLE.keys()
     assert not {"allow_network", "mounts", "env", "landlock", "seccomp"} & configuration.SETTABLE.keys()
     monkeypatch.setenv("PYSBX_IO_MB_PER_SEC", "2.5")

@@ -27,7 +27,7 @@ RAISES = (
     "[].appendd",
     "try:\n    prnt(1)\nexcept NameError:\n    class Own(AttributeError): pass\n    {}.item",
     "try:\n    1/0\nexcept ZeroDivisionError as error:\n    raise NameError(\"name 'x'\") from error",
-    "def f(number): return numbr\nf(1)",
+    "def f(counter): return countr\nf(1)",
 )
 
 

@@ -20,7 +20,7 @@ from pysbx.options.requirements import name_of, normalise
 from pysbx.service.connections.problems import REQUEST, Problem, meant
 
 LIMITS = tuple(name for name, declared in OPTIONS.items() if declared.option.offered)
-# What a profile or packages change besides: all else, such as network and mounts, stays the server's.
+# A profile or packages change these. All else, such as network and mounts, stays the server's.
 CHOSEN = ("profile", "dependencies", "preload", "landlock", "seccomp", "analysis", "violations")
 # Each set of limits makes a bundle on disk, and perhaps a snapshot. Callers must not be able to make any number.
 MAX_VARIETY = 512
