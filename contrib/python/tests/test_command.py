@@ -251,6 +251,17 @@ def test_a_directory_is_put_and_names_can_be_given(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (f"{found}\n", "")
 
 
+@pytest.mark.parametrize("kind", ["link to a file", "link to a directory", "pipe"])
+def test_a_strangers_directory_brings_no_file_from_elsewhere(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "given" / "part").mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret")
+    strange = tmp_path / "given" / "part" / "x"
+    os.mkfifo(strange) if kind == "pipe" else strange.symlink_to(tmp_path / "secret" if "file" in kind else tmp_path)
+    done = pysbx("run", "--file", f"{tmp_path}/given", "-c", "print('ran')")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--file: '{strange}': neither a regular file nor a directory" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "value", "attribute", "expected"),
     [

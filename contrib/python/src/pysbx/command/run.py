@@ -10,6 +10,7 @@ import io
 import json
 import os
 import signal
+import stat
 import sys
 import tokenize
 from collections.abc import Callable, Iterator
@@ -134,12 +135,21 @@ def _named_file(text: str) -> tuple[Path, str]:
 
 
 def _below(path: Path, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the name in /work and the path of a file, or of each file below a directory (but not below links)."""
+    """Yield the name in /work and the path of a file, or of each file below a directory.
+
+    Raises:
+        ValueError: a directory, which may be a stranger's, has a link, which could lead anywhere, or a device or pipe.
+    """
     if not path.is_dir():
         yield name, str(path)
         return
     for top, folders, names in os.walk(path):
         folders.sort()
+        for one in (*folders, *sorted(names)):
+            mode = os.lstat(os.path.join(top, one)).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                reason = "neither a regular file nor a directory: remove it, or mount the directory"
+                raise ValueError(f"--file: '{os.path.join(top, one)}': {reason}")
         inner = PurePosixPath(name, Path(top).relative_to(path))
         yield from ((str(inner / one), os.path.join(top, one)) for one in sorted(names))
 
