@@ -10,10 +10,11 @@ import time
 
 import pytest
 
-from pysbx import explain, run_code
+from pysbx import Sandbox, SandboxExecutionError, explain, run_code, sandbox
 from pysbx.container.exchange import hint_for
 from pysbx.options.hints import RULES, hint
 from pysbx.options.options import make_options
+from tests.test_command import pysbx
 
 UNLISTED = "host 'a.example', port 443, is not among the hosts of this sandbox"
 INNER = "host 'a.example' has no address outside of private networks"
@@ -127,6 +128,21 @@ def test_a_hint_does_not_ask_for_what_the_program_does_already() -> None:
     done = run_code("import socket; socket.getaddrinfo('other.example', 80)", allow_network=["host.example"])
     assert done.error is not None
     assert (done.error.type, done.error.hint) == ("gaierror", None)
+
+
+def test_without_hints_no_error_says_what_to_try() -> None:
+    for source, seconds in (("open('x')", 60), ("import os; os.kill(os.getpid(), 11)", 60), ("while True: pass", 0.5)):
+        done = run_code(source, timeout_sec=seconds, hints=False)
+        assert done.error is not None
+        assert done.error.hint is None, source
+    with Sandbox(hints=False) as session:
+        late = session.run("while True: pass", timeout_sec=0.5).error
+    assert late is not None
+    assert (late.type, late.hint) == ("Timeout", None)
+    with pytest.raises(SandboxExecutionError) as caught:
+        sandbox(hints=False)(lambda: int("x"))()
+    assert "hint" not in str(caught.value)
+    assert "hint" not in pysbx("run", "--no-hints", "-c", "open('x')").stderr
 
 
 def test_a_refusal_by_the_server_itself_has_no_hint() -> None:

@@ -25,6 +25,7 @@ from pysbx import (
 from pysbx.calls.execution import checked_files, unanswered
 from pysbx.container import container
 from pysbx.errors import SandboxOptionError
+from pysbx.options.options import make_options
 from tests.conftest import descriptors
 
 
@@ -544,7 +545,7 @@ def test_an_exit_code_is_not_read_from_a_text(code: int, expected: int, monkeypa
     assert (done.error is None) == (code >= 0)  # otherwise the end of the program is not known
     # The name and text of an exception are the code's own.
     with pytest.raises(SandboxExecutionError):
-        unanswered(SandboxExecutionError("ProcessExit", "the process ended with code 5 before it answered"))
+        unanswered(SandboxExecutionError("ProcessExit", "it ended with code 5 before it answered"), make_options())
 
 
 def test_an_execution_has_defaults() -> None:

@@ -385,18 +385,18 @@ def answered(answer: Message, options: Options | None = None) -> dict[str, Any]:
     }
 
 
-def _ended_by(kind: str, error: SandboxError) -> ExecutionError:
-    return ExecutionError(kind, str(error), hint=hint_for(kind, str(error)))
+def _ended_by(kind: str, error: SandboxError, options: Options) -> ExecutionError:
+    return ExecutionError(kind, str(error), hint=hint_for(kind, str(error), (), options))
 
 
-def unanswered(error: SandboxError) -> dict[str, Any]:
+def unanswered(error: SandboxError, options: Options) -> dict[str, Any]:
     """Return the fields of an Execution that ended without an answer; raise an error that is not the code's."""
     if isinstance(error, SandboxTimeoutError):
-        return {"exit_code": TIMED_OUT, "timed_out": True, "error": _ended_by("Timeout", error)}
+        return {"exit_code": TIMED_OUT, "timed_out": True, "error": _ended_by("Timeout", error, options)}
     if isinstance(error, SandboxMemoryError):
-        return {"exit_code": KILLED, "error": _ended_by("MemoryError", error)}
+        return {"exit_code": KILLED, "error": _ended_by("MemoryError", error, options)}
     if isinstance(error, (ForgedAnswerError, SerializationError)):  # the latter: it is too large
-        return {"exit_code": KILLED, "error": _ended_by(type(error).__name__, error)}
+        return {"exit_code": KILLED, "error": _ended_by(type(error).__name__, error, options)}
     if isinstance(error, SandboxExecutionError) and error.exit_code is not None:
         crashed = ExecutionError("Crash", error.crash, hint=error.hint) if error.crash else None
         return {"exit_code": error.exit_code, "error": crashed}
@@ -490,5 +490,5 @@ def run_code(
             fields = answered(exchange(container, bundle, request, last=True), chosen)
         except SandboxError as error:
             container.kill()
-            fields = unanswered(error)
+            fields = unanswered(error, chosen)
         return execution(fields, container, bundle, container.usage, chosen.collect)

@@ -122,12 +122,12 @@ def _marked(late: str) -> str:
     return f"[late output of an earlier run]\n{late}{end}[end of late output]\n"
 
 
-def _note_timeout(fields: dict[str, Any], seconds: float) -> None:
+def _note_timeout(fields: dict[str, Any], seconds: float, options: Options) -> None:
     """Change the fields of an Execution if its code has ended by the interrupt at the end of its time."""
     error = fields["error"]
     if error is not None and error.type == INTERRUPTED:
         said = str(timeout_error(seconds, "interrupted"))
-        fields["error"] = replace(error, type="Timeout", message=said, hint=hint_for("Timeout", said))
+        fields["error"] = replace(error, type="Timeout", message=said, hint=hint_for("Timeout", said, (), options))
         fields |= {"timed_out": True, "exit_code": TIMED_OUT}
 
 
@@ -390,9 +390,10 @@ class Sandbox:
             try:
                 fields = answered(self._exchange(request, timeout_sec, passed), self.options)
                 if container.interrupted:
-                    _note_timeout(fields, self.options.timeout_sec if timeout_sec is None else timeout_sec)
+                    seconds = self.options.timeout_sec if timeout_sec is None else timeout_sec
+                    _note_timeout(fields, seconds, self.options)
             except SandboxError as error:
-                fields = unanswered(error)
+                fields = unanswered(error, self.options)
             used = container.usage
             usage = Usage(time.monotonic() - began, max(0.0, used.cpu_sec - spent), used.peak_memory_mb)
             done = execution(fields, container, bundle, usage, self.options.collect)

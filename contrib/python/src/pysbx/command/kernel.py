@@ -67,7 +67,7 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
         value = getattr(arguments, declared.name, None)
         if value is None:
             continue
-        if flag.const:
+        if flag.const != "":
             words.append(flag.name)
         else:
             values = value if flag.several else [value]

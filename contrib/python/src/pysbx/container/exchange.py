@@ -55,7 +55,9 @@ def violations_of(answer: Message) -> tuple[Violation, ...]:
 
 
 def hint_for(kind: str, message: str, names: Iterable[object] = (), options: Options | None = None) -> str | None:
-    """Return the remedy for an error, or None: see hints.hint. With options, none that they have already."""
+    """Return the remedy for an error, or None: see hints.hint. With options, none that they have already or refuse."""
+    if options is not None and not options.hints:
+        return None
     from pysbx.options import hints  # noqa: PLC0415 (most runs end without an error)
 
     found = hints.hint(kind, message, names)
@@ -126,7 +128,7 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
     why = f"the process ended with code {ended.code} before it answered{name and f': {name}'}"
     # The code is negative if a signal has ended the runtime itself, or if another part of the program took the status.
     code = ended.code if ended.code >= 0 else UNKNOWN
-    return SandboxExecutionError("ProcessExit", why, said, hint_for("Crash", name), code, crash=name)
+    return SandboxExecutionError("ProcessExit", why, said, hint_for("Crash", name, (), options), code, crash=name)
 
 
 def exchange(

@@ -52,7 +52,7 @@ def spoken(message: str) -> str:
 def _add_one(group: argparse._ActionsContainer, declared: Declared, flag: Flag) -> None:
     """Add an option to a parser, or to a group of it."""
     given: dict[str, Any] = {"dest": declared.name, "help": declared.option.help.replace("%", "%%")}
-    if flag.const:
+    if flag.const != "":
         group.add_argument(flag.name, action="store_const", const=flag.const, **given)
         return
     if declared.choices:

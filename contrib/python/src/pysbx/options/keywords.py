@@ -330,6 +330,15 @@ class SandboxOptions(TypedDict, total=False):
             of_profile=False,
         ),
     ]
+    hints: Annotated[
+        bool,
+        Option(
+            True,
+            "say after an error of the code what to try",
+            flag=Flag("--no-hints", const=False),
+            of_profile=False,
+        ),
+    ]
     limits: Annotated[
         Literal["best", "strict"],
         Option("best", "fail if a cgroup controller is missing", flag=Flag("--strict", const="strict"), settable=True),
@@ -428,6 +437,7 @@ class Options:
     preload: tuple[str, ...] = default("preload")
     collect: tuple[str, ...] = default("collect")
     notebook: bool = default("notebook")
+    hints: bool = default("hints")
     limits: Literal["best", "strict"] = default("limits")
     warm: Literal["auto", "require", "off"] = default("warm")
     isolation: Literal["container", "process"] = default("isolation")
