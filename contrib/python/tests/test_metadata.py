@@ -41,6 +41,7 @@ def test_licence_and_classifiers() -> None:
     found = metadata("")
     assert found["license"] == "Apache-2.0"
     assert "Operating System :: POSIX :: Linux" in found["classifiers"]
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)} <= set(found["classifiers"])
 
 
 def test_without_an_address_there_are_no_urls() -> None:
