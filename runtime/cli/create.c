@@ -1,5 +1,6 @@
 /* create and run: they have the same options, and differ in whether the program starts at once. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
 
@@ -64,6 +65,8 @@ static const struct option run_options[] = {
     {"detach", 'd', OPTION_FLAG, AT(detach), NULL, "return when the program has started", NULL},
     {"status-file", 0, OPTION_STRING, AT(status_file), "FILE", "write how the program has ended to this file",
      NULL},
+    {"block-fd", 0, OPTION_COUNT, AT(block_fd), "N",
+     "start the program when descriptor N can be read; delete the container if N is closed instead", NULL},
     {"keep", 0, OPTION_FLAG, AT(keep), NULL, "do not delete the container when the program has ended", NULL},
     {"no-subreaper", 0, OPTION_FLAG, AT(no_subreaper), NULL, "leave orphaned processes to the system's init",
      NULL},
@@ -92,6 +95,8 @@ static int run_run(struct invocation *invocation, void *values, struct error *er
     const struct create_options *options = values;
     if (options->detach && options->status_file != NULL)
         return error_set(err, -EINVAL, "option '--status-file' needs a foreground: leave out '--detach'");
+    if (options->block_fd != 0 && fcntl((int)options->block_fd, F_GETFD) < 0)
+        return error_set(err, -errno, "option '--block-fd': descriptor %u", options->block_fd);
     return prewarm_run(invocation->runtime, complete(invocation, values), &invocation->exit_code, err);
 }
 

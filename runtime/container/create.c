@@ -225,6 +225,10 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
     int ret = plan_make(&out->arena, rt, options, source, out->root, &out->plan, err);
     if (ret < 0 || !makes)
         return ret;
+    if (options->block_fd != 0 && out->plan.traceable)
+        return error_text(err, -EINVAL,
+                          "option '--block-fd': processes of another container could trace the first "
+                          "process while it waits: give the container a user namespace");
     log_step("plan", out->plan.bundle);
     out->pidfd_socket = pid_file_connect(options->pidfd_socket, err);
     if (options->pidfd_socket != NULL && out->pidfd_socket < 0)

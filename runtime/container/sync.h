@@ -23,8 +23,9 @@ enum sync_message {
     SYNC_DIFFER,    /* one of these files differs; the reason follows in the same packet */
     /* The container is on record: wait for start, also if the runtime ends. */
     SYNC_COMMIT,
-    SYNC_START,   /* go on to the program (sent by start and run) */
-    SYNC_PROCEED, /* exec: go on, the runtime has applied its settings */
+    SYNC_START, /* go on to the program (sent by start and run) */
+    /* exec: go on, the runtime has applied its settings. run --block-fd: the caller has ordered the start. */
+    SYNC_PROCEED,
 
     /* Sent by the process. */
 
@@ -34,7 +35,8 @@ enum sync_message {
     SYNC_HOOKS,
     /* The next step loads a filter with a listener, which the runtime receives. */
     SYNC_LISTENER,
-    SYNC_READY, /* only start is left */
+    SYNC_WAITING, /* run --block-fd: the program is started when the caller orders it */
+    SYNC_READY,   /* only start is left */
     /* The program is executed, not restored. The reason follows in the same packet. */
     SYNC_COLD,
     SYNC_ERROR,  /* failure; the error follows in the same packet */

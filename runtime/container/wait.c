@@ -41,6 +41,28 @@ void wait_restore_signals(struct wait_signals *signals)
     signals->blocked = false;
 }
 
+int wait_for_order(int descriptor, int child, struct error *err)
+{
+    sigset_t set;
+    forwarded(&set);
+    sigdelset(&set, SIGCHLD);
+    cleanup_fd int signals = signalfd(-1, &set, SFD_CLOEXEC);
+    if (signals < 0)
+        return error_set(err, -errno, "watch for signals");
+    struct pollfd fds[] = {{.fd = child, .events = POLLIN},
+                           {.fd = signals, .events = POLLIN},
+                           {.fd = descriptor, .events = POLLIN}};
+    if (RETRY(poll(fds, sizeof(fds) / sizeof(fds[0]), -1)) < 0)
+        return error_set(err, -errno, "wait for the order to start");
+    if (fds[0].revents != 0)
+        return 0;
+    char byte;
+    if (fds[1].revents == 0 && RETRY(read(descriptor, &byte, 1)) == 1)
+        return 0;
+    return error_text(err, -ECANCELED, "%s before the program was started: the container is deleted",
+                      fds[1].revents != 0 ? "a signal came" : "the descriptor of '--block-fd' was closed");
+}
+
 static int watch(int epoll, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};

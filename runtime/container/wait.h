@@ -22,6 +22,11 @@ void wait_block_signals(struct wait_signals *signals);
 /* Restore the signals that were blocked before wait_block_signals. */
 void wait_restore_signals(struct wait_signals *signals);
 
+/* Wait until the caller's descriptor can be read, and take one byte. Return 0 then, also if the child's
+ * socket has a message or has ended, which comes first. Return -ECANCELED if the descriptor was closed, or if
+ * a signal came that would be forwarded. */
+int wait_for_order(int descriptor, int child, struct error *err);
+
 /* Wait until the process, a child of the runtime, ends. Meanwhile forward signals to it, relay its terminal
  * and reap all children of the runtime, which may be a subreaper. master: the terminal, -1 for none; it stays
  * the caller's. *status is set as by wait(2). Return 0 or a negative errno. */

@@ -370,6 +370,34 @@ PY
     [[ ! -e $RUNTIME_STATE/other ]]
 }
 
+@test "run --block-fd: waits, then starts the program; or leaves nothing" {
+    local order waiting
+    make_bundle echo started
+    mkfifo order
+    exec {order}<>order
+    runtime run --bundle bundle --block-fd "$order" box </dev/null >said &
+    wait_for status_is box creating
+    expect 255 runtime exec box true
+    [[ ! -s said ]]
+    printf x >&"$order"
+    wait $!
+    [[ $(<said) == started ]]
+
+    runtime run --bundle bundle --block-fd "$order" box </dev/null >said 2>&1 &
+    waiting=$!
+    wait_for status_is box creating
+    expect 0 runtime delete --force box
+    ! wait "$waiting"
+    [[ $(<said) != *started* ]]
+
+    # Closed by its writer, which is gone.
+    expect 1 runtime run --bundle bundle --block-fd 5 box 5< <(sleep 0.1)
+    stderr_has "the descriptor of '--block-fd' was closed before the program was started"
+    expect 1 runtime run --bundle bundle --block-fd 99 box
+    stderr_has "option '--block-fd': descriptor 99"
+    [[ ! -e $RUNTIME_STATE/box ]]
+}
+
 @test "run --status-file: tells an exit code from a signal" {
     make_bundle sh -c 'exit 137'
     expect 137 runtime run --bundle bundle --status-file status box

@@ -51,6 +51,13 @@ static int finish_become(const struct init_context *c, struct process_program *p
     int ret = process_become(process, c->copy, program, err);
     if (ret < 0)
         return ret;
+    /* Files that change while the container waits are seen by the check. */
+    if (c->wait_order) {
+        ret = sync_send(c->sync, SYNC_WAITING);
+        ret = ret < 0 ? error_set(err, ret, "send to the runtime") : sync_expect(c->sync, SYNC_PROCEED, err);
+        if (ret < 0)
+            return ret;
+    }
     ret = launch_check(process->launch, process, program->path, c->sync, err);
     if (ret < 0)
         return ret;
