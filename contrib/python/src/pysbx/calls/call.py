@@ -14,7 +14,8 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pysbx.calls.prepare import prepare
-from pysbx.container.container import Container, Message, OutputCallback
+from pysbx.container import ready
+from pysbx.container.container import Message, OutputCallback
 from pysbx.container.exchange import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
 from pysbx.errors import ForgedAnswerError, PolicyViolationError, SandboxError, SerializationError
 from pysbx.options.options import Options
@@ -181,7 +182,7 @@ def call(
     """
     request = request_for(options, function, arguments, named, result)
     bundle = prepare(options)
-    with Container(bundle, on_output, cancel, keeps_files=False) as container:
+    with ready.take(bundle, on_output, cancel, keeps_files=False) as container:
         try:
             answer = exchange(container, bundle, request, last=True)
         except SandboxError:

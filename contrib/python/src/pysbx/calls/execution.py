@@ -16,6 +16,7 @@ from typing import Any
 from pysbx.base import log
 from pysbx.base.option_names import current
 from pysbx.calls.prepare import prepare
+from pysbx.container import ready
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import Container, Message, Usage, output_callback
 from pysbx.container.exchange import exchange, hint_for, names_of, text, violations_of
@@ -480,7 +481,7 @@ def run_code(
     arguments = [module or file or name, *as_texts(argv, "argv")]
     request = run_request(source, chosen, last=True, argv=arguments, module=module, stdin=stdin, file=file)
     bundle = prepare(chosen)
-    with Container(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
+    with ready.take(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
         try:
             if begun is not None:
                 begun(container)

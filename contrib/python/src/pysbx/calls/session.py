@@ -36,6 +36,7 @@ from pysbx.calls.execution import (
 )
 from pysbx.calls.prepare import prepare, site_of
 from pysbx.calls.processes import Command, Process, check_started, command_request, processes_of
+from pysbx.container import ready
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import Container, Message, Usage, forward, output_callback
 from pysbx.container.exchange import MALFORMED, exchange, hint_for, text, timeout_error
@@ -291,7 +292,7 @@ class Sandbox:
             raise SandboxError(f"the session has ended: {self._ended}")
         if self._container is None or self._bundle is None:
             self._bundle = prepare(self.options)
-            self._container = Container(self._bundle, self._on_output, self._cancel)
+            self._container = ready.take(self._bundle, self._on_output, self._cancel)
         return self._container, self._bundle
 
     def _exchange(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Message:

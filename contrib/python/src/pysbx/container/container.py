@@ -51,8 +51,9 @@ INTERRUPT_AGAIN_SEC = 0.5
 # Python ignores two of these signals, and this program may ignore the third; the programs that it starts should not.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 # Descriptors. The runtime continues a process from the first. A process between reports the end of the runtime by the
-# second. The runtime writes to the third how the program has ended. The last two are those of labels.individual().
-SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES = 3, 4, 5, 6, 7
+# second. The runtime writes to the third how the program has ended. The next two are those of labels.individual(). The
+# runtime waits at the last for the order to start the program.
+SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES, ORDER = 3, 4, 5, 6, 7, 8
 STATUS_LINE = re.compile(rb"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?\n")
 NAMES = {1: "stdout", 2: "stderr"}
 DESCRIPTOR = struct.Struct("i")
@@ -184,6 +185,7 @@ class Container:
         snapshot: int = -1,
         *,
         keeps_files: bool = True,
+        waits: bool = False,
     ) -> None:
         """Start the container.
 
@@ -195,6 +197,7 @@ class Container:
             snapshot: a descriptor of the file that runtime.save_process has written: the container continues from
                 there.
             keeps_files: whether collect() will be called.
+            waits: create the container only; begin() starts its program.
         """
         self.outputs = {number: Output(bundle.options.output_limit) for number in NAMES}
         self.warm = False
@@ -210,6 +213,9 @@ class Container:
         self._code = -1
         self._signal = self._oom_kills = 0
         self._report = self._status = -1
+        self._order: unpatched.socket | None = None
+        self._waits = waits
+        self.on_end: Callable[[], None] | None = None  # called by close()
         self._peak = 0.0
         self._began = time.monotonic()
         self._options = bundle.options
@@ -242,6 +248,8 @@ class Container:
             passed[SNAPSHOT] = snapshot
         if bundle.labelled:
             run += ["--config", f"/proc/self/fd/{CONFIGURATION}"]
+        if self._waits:
+            run += ["--block-fd", str(ORDER)]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
         if bundle.options.isolation == "process":
             from pysbx.container import isolation  # noqa: PLC0415 (few sandboxes are such)
@@ -255,6 +263,11 @@ class Container:
                 passed[CONFIGURATION], passed[CATEGORIES] = labels.individual(bundle.path)
                 for number in (CONFIGURATION, CATEGORIES):
                     given.callback(os.close, passed[number])
+            if self._waits:
+                self._order, theirs = unpatched.make_pair()
+                failed.callback(self._order.close)
+                given.callback(theirs.close)
+                passed[ORDER] = theirs.fileno()
             ours = self._spawn(arguments, passed, failed)
             try:
                 self._pidfd = open_process(self._pid)
@@ -313,7 +326,7 @@ class Container:
                 arguments = children.reporting(arguments, REPORT)
             # The last: one of the descriptors above may have such a number. A number of these is moved out of the way.
             for descriptor, number in passed:
-                safe_one = _above(descriptor, CATEGORIES)
+                safe_one = _above(descriptor, ORDER)
                 given.callback(os.close, safe_one)
                 actions.append((os.POSIX_SPAWN_DUP2, safe_one, number))
             try:
@@ -329,6 +342,28 @@ class Container:
             except OSError as error:
                 raise SandboxStartupError(f"program '{arguments[0]}': {error.strerror}") from error
         return ours
+
+    def begin(self, on_output: OutputCallback | None, cancel: int, *, keeps_files: bool) -> bool:
+        """Start the program of a container that waits, for the call that has taken it.
+
+        The arguments are those of __init__. Return False if the container has ended.
+        """
+        assert self._order is not None
+        self.on_output, self._cancel, self._keeps_files = on_output, cancel, keeps_files
+        if cancel >= 0:
+            self._poll.register(cancel, READABLE)
+        self._proxy = _proxy_for(self._options.allow_network)
+        self._began = time.monotonic()
+        order, self._order = self._order, None
+        with contextlib.suppress(OSError):  # it has ended
+            order.send(b"\0", socket.MSG_NOSIGNAL)
+        order.close()
+        return not self._has_ended(0.0)
+
+    def abandon(self) -> None:
+        """Close the descriptors of a container that belongs to the process of which this one is a fork."""
+        self._usage = Usage()
+        self._close()
 
     def exchange(
         self, request: Message, timeout: float, *, last: bool, patience: float | None = None, passed: int = -1
@@ -653,6 +688,9 @@ class Container:
 
     def _close(self) -> None:
         self._close_socket()
+        if self._order is not None:
+            self._order.close()
+            self._order = None
         for descriptor in (*self._streams, self._pidfd, self._report, self._status):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -661,6 +699,11 @@ class Container:
 
     def _end(self) -> None:
         """Let every process of the container be killed."""
+        if self._order is not None:  # the runtime removes a container that has not begun
+            self._order.close()
+            self._order = None
+            if self._has_ended(KILL_AGAIN_SEC):
+                return
         if self._home is None:
             runtime.kill(self.name)
         else:
@@ -696,6 +739,8 @@ class Container:
                 self.directories.close()
             if self._home is not None:
                 self._home.remove()
+            if self.on_end is not None:
+                self.on_end()
 
     def note(self, patterns: Iterable[str], only: Iterable[str] | None = None) -> None:
         """Take files that exist for collected: see artifacts.Directories."""

@@ -347,6 +347,17 @@ class SandboxOptions(TypedDict, total=False):
         Literal["auto", "require", "off"],
         Option("auto", "start from a prewarmed interpreter", flag=Flag("--warm"), settable=True),
     ]
+    ready: Annotated[
+        int,
+        Option(
+            1,
+            "containers to keep ready for calls with these options, from the second call on",
+            check=Number(whole=True, least=0, most=64),
+            flag=Flag("--ready", "N"),
+            settable=True,
+            of_profile=False,
+        ),
+    ]
     isolation: Annotated[
         Literal["container", "process"],
         Option("container", "run in a container, or without one and with fewer promises", flag=Flag("--isolation")),
@@ -440,6 +451,7 @@ class Options:
     hints: bool = default("hints")
     limits: Literal["best", "strict"] = default("limits")
     warm: Literal["auto", "require", "off"] = default("warm")
+    ready: int = default("ready")
     isolation: Literal["container", "process"] = default("isolation")
     workdir: str = default("workdir")
     disable_cache: bool = default("disable_cache")

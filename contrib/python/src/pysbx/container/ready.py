@@ -1,0 +1,214 @@
+"""Ready containers: created, and waiting for a call to start their program.
+
+A container that waits has run nothing of an image or a caller. It is used once. Its runtime compares the files of the
+snapshot when the program starts (run --block-fd). What a mount shows is compared here. The kernel closes the
+descriptor at which a runtime waits when this program ends, so the container is removed then.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from pysbx.base import children
+from pysbx.container.bundle import Bundle
+from pysbx.container.container import Container, OutputCallback
+
+# How long containers wait after the last call with their options.
+KEPT_SEC = 60.0
+# Of the whole program.
+MOST = 64
+CLOSE_SEC = 10.0
+USES = 2  # of the same options, before one is kept
+# A container is made when a call has ended, because a machine has few CPUs. If calls follow each other faster than this
+# many seconds, it is made during a call.
+HURRY_SEC = 0.005
+
+
+@dataclass
+class _Pool:
+    """The containers of one bundle.
+
+    Attributes:
+        bundle: the bundle.
+        used: when the last one was taken, by time.monotonic().
+        uses: number of calls since the first.
+        ended: when the last call has ended.
+        lacks: whether containers may be made now.
+        waiting: the containers, each with what was true when it was made.
+    """
+
+    bundle: Bundle
+    used: float = 0.0
+    uses: int = 0
+    ended: float = 0.0
+    lacks: bool = False
+    waiting: deque[tuple[Container, Any]] = field(default_factory=deque)
+
+
+_pools: dict[int, _Pool] = {}
+_changed = threading.Condition()
+_thread: threading.Thread | None = None
+_working = False  # the thread makes or removes a container
+
+
+@lru_cache(maxsize=256)
+def _sources(bundle: Path) -> tuple[str, ...]:
+    """Return the paths that a start would mount: the root, and the source of each bind mount."""
+    configuration = json.loads((bundle / "config.json").read_bytes())
+    mounts = configuration["mounts"]
+    return configuration["root"]["path"], *(mount["source"] for mount in mounts if mount["type"] == "bind")
+
+
+def _circumstances(bundle: Bundle) -> Any:
+    """Return what a container takes from the host at its creation; paths may name other files later."""
+    try:
+        paths = str(bundle.path / "config.json"), *_sources(bundle.path)
+        found = [os.stat(path) for path in paths]
+    except OSError:
+        return None
+    files = [(one.st_dev, one.st_ino) for one in found]
+    return files, os.geteuid(), os.getegid(), os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def take(
+    bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1, *, keeps_files: bool = True
+) -> Container:
+    """Return a container of a bundle whose program starts: one that waited, or a new one. See Container."""
+    options = bundle.options
+    if not options.ready or options.isolation == "process" or not children.are_reported():
+        return Container(bundle, on_output, cancel, keeps_files=keeps_files)
+    found = None
+    with _changed:
+        pool = _pools.setdefault(id(bundle), _Pool(bundle))
+        pool.used = time.monotonic()
+        pool.uses += 1
+        if pool.waiting:
+            found = pool.waiting.popleft()
+        if pool.used - pool.ended < HURRY_SEC:
+            _refill(pool)
+    container = None
+    if found is not None:
+        container, circumstances = found
+        if circumstances != _circumstances(bundle) or not container.begin(on_output, cancel, keeps_files=keeps_files):
+            container.close()
+            container = None
+    container = container or Container(bundle, on_output, cancel, keeps_files=keeps_files)
+    container.on_end = partial(_end, pool)
+    return container
+
+
+def _end(pool: _Pool) -> None:
+    """Note that a call has ended."""
+    with _changed:
+        pool.ended = time.monotonic()
+        _refill(pool)
+
+
+def _refill(pool: _Pool) -> None:
+    """Let the thread make the containers that a pool lacks."""
+    if _pools.get(id(pool.bundle)) is pool and _is_wanted(pool):
+        pool.lacks = True
+        _start_thread()
+        _changed.notify_all()
+
+
+def _is_wanted(pool: _Pool) -> bool:
+    most = pool.bundle.options.ready
+    return (pool.uses >= USES or most > 1) and len(pool.waiting) < most
+
+
+def _start_thread() -> None:
+    """Start the thread if it does not run yet."""
+    global _thread  # noqa: PLW0603
+    if _thread is None:
+        _thread = threading.Thread(target=_keep, name="pysbx-ready", daemon=True)
+        _thread.start()
+        atexit.register(close)
+
+
+def _next(now: float) -> tuple[_Pool | None, list[Container], float]:
+    """Return a pool that lacks a container, those whose time is over, and when to look again, in seconds from now."""
+    over: list[Container] = []
+    wait = KEPT_SEC
+    lacks = None
+    count = sum(len(pool.waiting) for pool in _pools.values())
+    for key, pool in list(_pools.items()):
+        left = pool.used + KEPT_SEC - now
+        if left <= 0:
+            over += [container for container, _ in pool.waiting]
+            del _pools[key]
+            continue
+        wait = min(wait, left)
+        pool.lacks = pool.lacks and _is_wanted(pool)
+        if pool.lacks and count < MOST:
+            lacks = lacks or pool
+    return lacks, over, wait
+
+
+def _keep() -> None:
+    """Make containers, and remove those that nothing has used: the thread."""
+    global _working  # noqa: PLW0603
+    while True:
+        with _changed:
+            pool, over, wait = _next(time.monotonic())
+            if pool is None and not over:
+                _changed.wait(wait)
+                continue
+            _working = True
+        for container in over:
+            container.close()
+        if pool is not None:
+            _fill(pool)
+        with _changed:
+            _working = False
+            _changed.notify_all()
+
+
+def _fill(pool: _Pool) -> None:
+    """Make a container for a pool."""
+    circumstances = _circumstances(pool.bundle)
+    made = None
+    with contextlib.suppress(Exception):  # the call that comes next fails for the same reason, and says so
+        made = Container(pool.bundle, waits=True)
+    with _changed:
+        if made is None or circumstances is None:
+            pool.uses = 0
+        elif _pools.get(id(pool.bundle)) is pool:
+            pool.waiting.append((made, circumstances))
+            made = None
+    if made is not None:
+        made.close()
+
+
+def close() -> None:
+    """Remove all containers that wait."""
+    with _changed:
+        waiting = [container for pool in _pools.values() for container, _ in pool.waiting]
+        _pools.clear()
+        _changed.wait_for(lambda: not _working, CLOSE_SEC)
+    for container in waiting:
+        container.close()
+
+
+def _forget() -> None:
+    """In a fork: the containers belong to the parent."""
+    global _changed, _thread, _working
+    pools = list(_pools.values())
+    _pools.clear()
+    _changed, _thread, _working = threading.Condition(), None, False
+    for pool in pools:
+        for container, _ in pool.waiting:
+            container.abandon()
+
+
+os.register_at_fork(after_in_child=_forget)

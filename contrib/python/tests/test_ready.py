@@ -1,0 +1,206 @@
+"""Ready containers: created before the call that uses them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pysbx import Mount, Sandbox, run_code
+from pysbx.base import runtime
+from pysbx.container import ready
+from pysbx.container.container import Container
+from tests.conftest import containers, descriptors
+
+PROGRAM = """
+import os, signal, sys
+from pysbx import run_code
+from pysbx.container import ready
+from pysbx.container.container import Container
+from tests.test_ready import waiting
+run_code("pass"), run_code("pass")
+[one] = waiting(1)
+print(one.name, flush=True)
+END
+"""
+
+
+def waiting(count: int) -> list[Container]:
+    """Return the containers that wait, once there are so many."""
+    end = time.monotonic() + 30
+    while True:
+        found = [container for pool in ready._pools.values() for container, _ in pool.waiting]
+        if len(found) == count or time.monotonic() > end:
+            assert len(found) == count
+            return found
+        time.sleep(0.01)
+
+
+def prepared(**options: object) -> Container:
+    """Return the container that waits after two calls with these options."""
+    for _ in range(2):
+        run_code("pass", **options)  # type: ignore[arg-type]
+    [one] = waiting(1)
+    return one
+
+
+def test_the_second_call_leaves_one_that_the_third_uses() -> None:
+    run_code("pass")
+    assert waiting(0) == []
+    run_code("pass")
+    [first] = waiting(1)
+    assert run_code("import os; print(os.getpid())").exit_code == 0
+    assert first._usage is not None
+    [second] = waiting(1)
+    assert second.name != first.name
+
+
+def test_none_waits_with_ready_0_and_several_with_more() -> None:
+    for _ in range(3):
+        run_code("pass", ready=0)
+    assert waiting(0) == []
+    run_code("pass", ready=3)
+    assert len({container.name for container in waiting(3)}) == 3
+
+
+def test_a_container_that_waits_has_run_no_python_and_uses_no_time() -> None:
+    one = prepared()
+    before = one.recent_cpu_sec
+    time.sleep(0.3)
+    assert one.recent_cpu_sec == before
+    [program] = Path(f"/proc/{one._pid}/task/{one._pid}/children").read_text().split()
+    status = Path(f"/proc/{program}/status").read_text()
+    assert "Name:\tpython" not in status
+    assert int(status.partition("RssAnon:")[2].split()[0]) < 4 * 1024
+
+
+def test_state_is_that_of_one_call() -> None:
+    code = "import os, random, time, uuid; print(os.listdir('/work'), random.random(), uuid.uuid4(), time.time())"
+    run_code(code)
+    seen = {run_code(code + "; open('/work/file', 'w')").stdout for _ in range(5)}
+    assert len({text.split()[1] for text in seen}) == len({text.split()[2] for text in seen}) == 5
+    assert {text.split()[0] for text in seen} == {"[]"}
+
+
+def _replaced(path: Path) -> None:
+    path.with_suffix(".new").write_text("2")
+    path.with_suffix(".new").replace(path)
+
+
+def _moved(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("other"))
+    path.parent.mkdir()
+    path.write_text("2")
+
+
+@pytest.mark.parametrize("change", [_replaced, _moved])
+def test_a_mount_shows_what_its_path_names_at_the_call(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    path = tmp_path / "shown" / "value"
+    path.parent.mkdir()
+    path.write_text("1")
+    shown = path if change is _replaced else path.parent
+    options = {"mounts": [Mount(str(shown), "/mnt/shown")]}
+    inside = "/mnt/shown" if change is _replaced else "/mnt/shown/value"
+    prepared(**options)
+    change(path)
+    assert run_code(f"print(open({inside!r}).read())", **options).stdout == "2\n"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pause", [0, 0.7])
+def test_a_module_that_has_changed_is_imported_anew(tmp_path: Path, pause: float) -> None:
+    module = tmp_path / "changing.py"
+    module.write_text("value = 1\n")
+    options = {"mounts": [Mount(str(tmp_path), "/mnt/modules")], "env": {"PYTHONPATH": "/mnt/modules"}}
+    options["preload"] = ["changing"]
+    for _ in range(3):
+        assert run_code("import changing; print(changing.value)", **options).stdout == "1\n"  # type: ignore[arg-type]
+    waiting(1)
+    time.sleep(pause)
+    module.write_text("value = 22\n")
+    assert run_code("import changing; print(changing.value)", **options).stdout == "22\n"  # type: ignore[arg-type]
+
+
+def test_the_time_limit_counts_from_the_call() -> None:
+    prepared(timeout_sec=1)
+    time.sleep(1.2)
+    done = run_code("import time; time.sleep(0.1)", timeout_sec=1)
+    assert not done.timed_out
+    assert done.usage.wall_sec < 1
+
+
+def test_a_session_uses_one_too() -> None:
+    for _ in range(2):
+        with Sandbox() as session:
+            session.run("1")
+    [one] = waiting(1)
+    with Sandbox() as session:
+        assert session.run("6 * 7").value == "42"
+        assert session._container is one
+
+
+def test_one_that_was_removed_meanwhile_is_replaced() -> None:
+    one = prepared()
+    runtime.kill(one.name)
+    assert one._has_ended(30)
+    assert run_code("print(6 * 7)").stdout == "42\n"
+
+
+def test_calls_of_threads_do_not_share_one() -> None:
+    prepared()
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(run_code("print(6 * 7)").stdout)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == ["42\n"] * 4
+
+
+def test_a_fork_of_the_program_has_none_and_its_calls_have_their_own() -> None:
+    one = prepared()
+    child = os.fork()
+    if child == 0:
+        right = not ready._pools and run_code("print(6 * 7)").stdout == "42\n"
+        os._exit(0 if right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert run_code("print(6 * 7)").stdout == "42\n"
+    assert one._usage is not None
+
+
+def test_it_is_removed_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared()
+    monkeypatch.setattr(ready, "KEPT_SEC", 0.01)
+    with ready._changed:
+        ready._changed.notify_all()
+    waiting(0)
+    ready.close()  # until the thread has removed it
+    assert [name for name in containers() if f"-{os.getpid()}-" in name] == []
+
+
+@pytest.mark.parametrize("end", ["sys.exit()", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_the_end_of_the_program_removes_it(end: str) -> None:
+    command = [sys.executable, "-c", PROGRAM.replace("END", end)]
+    program = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    assert program.returncode in (0, -signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while program.stdout.strip() in containers() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert program.stdout.strip() not in containers()
+
+
+def test_many_calls_leave_nothing() -> None:
+    prepared()
+    before = descriptors()
+    for _ in range(random.choice((20, 21))):
+        run_code("pass")
+    waiting(1)
+    assert descriptors() == before
+    assert waiting(0) == []
