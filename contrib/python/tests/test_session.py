@@ -190,16 +190,32 @@ def test_a_run_has_callbacks_of_its_own() -> None:
     [
         "import subprocess; subprocess.Popen('sleep 0.5; echo late; echo wrong >&2', shell=True); print('now')",
         "import threading; threading.Timer(0.5, lambda: print('late\\nwrong')).start(); print('now')",
+        "import os, time\nif not os.fork(): time.sleep(0.5); print('late\\nwrong', flush=1); os._exit(0)\nprint('now')",
     ],
 )
-def test_what_comes_between_two_runs_is_marked_as_late(begin: str) -> None:
+@pytest.mark.parametrize("during", [False, True])
+def test_what_an_earlier_run_writes_is_marked_as_late(begin: str, during: bool) -> None:
+    heard: list[str] = []
     with Sandbox() as session:
         assert session.run(begin).stdout == "now\n"
-        time.sleep(1.5)
-        done = session.run("import sys; print('mine'); print('error', file=sys.stderr)")
+        time.sleep(0 if during else 1)
+        source = f"import sys, time; time.sleep({int(during)}); print('mine'); print('error', file=sys.stderr)"
+        done = session.run(source, on_stdout=heard.append)
         late = "[late output of an earlier run]\nlate\nwrong\n[end of late output]\n"
-        assert (done.stdout, done.stderr) == ("mine\n", f"{late}error\n")
+        assert (done.stdout, done.stderr, "".join(heard)) == ("mine\n", f"{late}error\n", "mine\n")
         assert session.run("1").stderr == ""
+        assert session.run("__import__('os').listdir('/proc/self/fd')").value == "['0', '1', '2', '3', '4']"
+
+
+def test_processes_of_many_runs_and_pools_of_threads_write_to_the_right_run() -> None:
+    with Sandbox(on_stdout=print, warm="require") as session:
+        leave = "import os; os.system('(sleep 1; echo late) &'); open('/dev/stdout', 'w').write('now')"
+        assert [session.run(leave).stdout for _ in range(4)] == ["now"] * 4
+        session.run("import concurrent.futures as f; pool = f.ThreadPoolExecutor(1); pool.submit(int).result()")
+        done = session.run("import time; time.sleep(2); pool.submit(print, 'mine').result()\npool.shutdown()")
+        assert (done.stdout, done.stderr.count("late\n")) == ("mine\n", 4)
+        with session.fork() as other:
+            assert other.run("print('other')").stdout == "other\n"
 
 
 def test_an_execution_is_json() -> None:

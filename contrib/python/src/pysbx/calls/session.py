@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -118,9 +119,27 @@ def _is_file(item: tuple[object, object]) -> bool:
 
 
 def _marked(late: str) -> str:
-    """Return the text that processes and threads of earlier runs have written after the end of these."""
+    """Return text that processes and threads of earlier runs have written after the end of these, with a mark."""
     end = "" if late.endswith("\n") else "\n"
     return f"[late output of an earlier run]\n{late}{end}[end of late output]\n"
+
+
+def _hand_on_late(container: Container, *, between: bool) -> str:
+    """Return the text of earlier runs, with a mark, and hand it on as standard error.
+
+    Args:
+        container: the container.
+        between: no run is in progress, so all text is such.
+    """
+    heard, container.on_output = container.on_output, None
+    try:
+        said = container.take_late(between=between)
+    finally:
+        container.on_output = heard
+    marked = _marked(said) if said else ""
+    if marked and heard is not None:
+        heard("stderr", marked)
+    return marked
 
 
 def _note_timeout(fields: dict[str, Any], seconds: float, options: Options) -> None:
@@ -166,6 +185,7 @@ class Sandbox:
         self._container: Container | None = None
         self._bundle: Bundle | None = None
         self._ended = ""
+        self._shares_streams = False  # with processes or threads of earlier runs
         self._cancel = cancel
         self._lock = threading.RLock()
         self._forwards: list[Forward] = []
@@ -297,11 +317,19 @@ class Sandbox:
 
     def _exchange(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Message:
         container, bundle = self._started()
-        patience = PATIENCE_SEC if request["op"] in CODE else None
+        patience = None
+        heard = container.on_output
+        if request["op"] in CODE:
+            patience = PATIENCE_SEC
+            request = {**request, "asks_shared": True}
+        else:
+            container.on_output = None
         try:
-            return exchange(
+            answer = exchange(
                 container, bundle, request, last=False, timeout_sec=timeout_sec, patience=patience, passed=passed
             )
+            self._shares_streams |= answer.get("shared") is True
+            return answer
         except BaseException as error:
             # In the middle of an exchange there is no way back to its beginning.
             self._ended = str(error) or type(error).__name__
@@ -309,6 +337,20 @@ class Sandbox:
             if request["op"] not in REPORTED:  # its files are collected yet
                 container.close()
             raise
+        finally:
+            container.on_output = heard
+
+    def _separate_streams(self, container: Container) -> None:
+        """Give the next run streams of its own if processes or threads of earlier ones have the present ones."""
+        if not self._shares_streams:
+            return
+        self._shares_streams = False
+        with contextlib.ExitStack() as given:
+            ends = container.renew_streams()
+            for end in ends.values():
+                given.callback(os.close, end)
+            for number, end in ends.items():
+                self._exchange({"op": "stream", "number": number}, passed=end)
 
     def run(
         self,
@@ -386,9 +428,10 @@ class Sandbox:
             OPTIONS["timeout_sec"].check(timeout_sec)
         with self._lock:
             container, bundle = self._started()
-            late = container.take_late()
+            late = _hand_on_late(container, between=True)
             began, spent = time.monotonic(), container.recent_cpu_sec
             try:
+                self._separate_streams(container)
                 fields = answered(self._exchange(request, timeout_sec, passed), self.options)
                 if container.interrupted:
                     seconds = self.options.timeout_sec if timeout_sec is None else timeout_sec
@@ -398,9 +441,10 @@ class Sandbox:
             used = container.usage
             usage = Usage(time.monotonic() - began, max(0.0, used.cpu_sec - spent), used.peak_memory_mb)
             done = execution(fields, container, bundle, usage, self.options.collect)
+            late += _hand_on_late(container, between=False)
             if self._ended:
                 container.close()
-            return replace(done, stderr=f"{_marked(late)}{done.stderr}") if late else done
+            return replace(done, stderr=f"{late}{done.stderr}") if late else done
 
     def shell(
         self,

@@ -56,6 +56,9 @@ IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES, ORDER = 3, 4, 5, 6, 7, 8
 STATUS_LINE = re.compile(rb"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?\n")
 NAMES = {1: "stdout", 2: "stderr"}
+# The number of the streams of earlier runs, and how many of these are read at most.
+LATE = 0
+MOST_LATE = 32
 DESCRIPTOR = struct.Struct("i")
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
@@ -199,7 +202,7 @@ class Container:
             keeps_files: whether collect() will be called.
             waits: create the container only; begin() starts its program.
         """
-        self.outputs = {number: Output(bundle.options.output_limit) for number in NAMES}
+        self.outputs = {number: Output(bundle.options.output_limit) for number in (LATE, *NAMES)}
         self.warm = False
         self.version: tuple[int, int] | None = None
         self._answer_limit = bundle.options.answer_limit
@@ -580,7 +583,9 @@ class Container:
             del self._streams[descriptor]
             os.close(descriptor)
             return False
-        self._hand_on(number, self.outputs[number].add(data))
+        text = self.outputs[number].add(data)
+        if number != LATE:
+            self._hand_on(number, text)
         return True
 
     def _hand_on(self, number: int, text: str) -> None:
@@ -604,11 +609,31 @@ class Container:
         """Return the text of each stream since the last call by name; none if no program has begun."""
         return {} if self.version is None else {name: self.take(number)[0] for number, name in NAMES.items()}
 
-    def take_late(self) -> str:
-        """Return the text that has come since the last call of take(), between two requests."""
-        if self._usage is None and self.version is not None:
+    def take_late(self, *, between: bool) -> str:
+        """Return the text of earlier runs since the last call: between two requests, all that has come."""
+        if between and self._usage is None and self.version is not None:
             self._drain()
-        return "".join(self.take_all().values())
+        late = self.outputs[LATE].take()[0]
+        return late + "".join(self.take_all().values()) if between else late
+
+    def renew_streams(self) -> dict[int, int]:
+        """Return the ends of new pipes for the worker, by stream, or none if too many are read already.
+
+        From now on all text from the present pipes is late. The new ones have their owner, which may open /dev/stdout.
+        """
+        if len(self._streams) > MOST_LATE:
+            return {}
+        owner = os.fstat(next(iter(self._streams))) if self._streams else None
+        self._streams = dict.fromkeys(self._streams, LATE)
+        ends = {}
+        for number in NAMES:
+            reading, ends[number] = os.pipe()
+            os.set_blocking(reading, False)
+            if owner is not None and owner.st_uid != os.geteuid():
+                os.fchown(reading, owner.st_uid, owner.st_gid)
+            self._streams[reading] = number
+            self._poll.register(reading, READABLE)
+        return ends
 
     def _drain(self) -> None:
         """Read what was written before the answer; a flood that goes on is cut after what a pipe holds."""

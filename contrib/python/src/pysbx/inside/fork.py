@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from . import late
 from .channel import Channel, Message
 
 # As os.fork(), but the child writes the bytes to the descriptor, closes it, and waits to be saved: what returns 0 has
@@ -169,6 +170,7 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
     if copy is None:
         raise NotCopied("it was started cold")
     check(own)
+    late.forget()
     _to_open[:] = _open_files(channel.descriptor)
     for one in _to_open:
         os.close(one.descriptor)

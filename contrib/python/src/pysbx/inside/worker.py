@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import cloudpickle  # what the host sends refers to it
 
-from . import fork, main_module, own_files, script
+from . import fork, late, main_module, own_files, script
 from .channel import Channel, Message
 from .child import only_here
 from .encode import encode
@@ -232,6 +232,7 @@ def answer(request: Message, interrupts: Interrupts) -> Message:
         "remove": remove,
         "list": listing,
         "continue": fork.go_on,
+        "stream": late.replace,
         "no-room": lambda request: no_room("request"),
     }
     try:
@@ -345,5 +346,7 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
             continue
         reply = fork.collect(parked, request["limit"]) if request["op"] == "forked" else answer(request, interrupts)
         flush()
+        if request.get("asks_shared"):
+            reply["shared"] = late.is_shared({fork.INIT, os.getpid(), relay, *forwards})
         send(channel, reply)
         del request, reply  # the next request finds the room of this one
