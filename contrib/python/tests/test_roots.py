@@ -34,6 +34,8 @@ def test_by_default_it_is_this_interpreter() -> None:
     [
         ("perl", "perl -MFile::Find -e1"),
         ("git", "git init -q /tmp/r"),
+        ("fc-list", "fc-list | grep -q /usr/share/fonts"),
+        ("fc-match", 'test "$(fc-match serif)" != "$(fc-match monospace)"'),
         ("file", "file -b /bin/sh | grep -v magic"),
     ],
 )

@@ -56,6 +56,16 @@ ENOSYS = 38
 SET_ID_BITS = 0o6000
 MODES = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2}
 OPENED = {"open": (1, 2), "openat": (2, 3)}
+# The fonts of the system, with the families that serif and its like stand for.
+FONTS = (
+    '<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">\n'
+    "<fontconfig><dir>/usr/share/fonts</dir><cachedir>/tmp</cachedir>"
+    + "".join(
+        f'<include ignore_missing="yes">/usr/share/fontconfig/conf.avail/{name}.conf</include>'
+        for name in ("45-latin", "60-latin", "65-nonlatin")
+    )
+    + "</fontconfig>\n"
+)
 # A second barrier, which mounts cannot change. It is best effort, because older kernels support less of it.
 LANDLOCK: Json = {
     "filesystem": {"read": ["/"], "write": [*TEMPORARY, "/dev/shm"]},
@@ -69,7 +79,7 @@ FILES = {
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
     "etc/matplotlibrc": "backend: agg\n",
     # matplotlib runs fc-list, which prints an error if the file is missing.
-    "etc/fonts/fonts.conf": '<?xml version="1.0"?>\n<fontconfig><cachedir>/tmp</cachedir></fontconfig>\n',
+    "etc/fonts/fonts.conf": FONTS,
 }
 
 
