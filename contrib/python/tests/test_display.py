@@ -107,6 +107,18 @@ def test_tables_are_html(virtualenv: str) -> None:
         assert "<table" in bundle["text/html"]
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_printed_table_has_all_columns_and_text(library: str, virtualenv: str) -> None:
+    source = (
+        f"import {library} as library\nframe = library.DataFrame({{f'c{{n}}': ['x' * n] for n in range(60, 90)}})\n"
+        "print(frame)\nframe"
+    )
+    done = run_code(source, virtualenv=virtualenv, memory_mb=2048, max_processes=200, preload=[library])
+    for text in (done.stdout, done.value or ""):
+        assert [n for n in range(60, 90) if f"c{n}" not in text] == []
+        assert ("x" * 89 in text or library == "polars", "..." in text, "…" in text) == (True, False, False)
+
+
 @pytest.mark.parametrize("preload", [[], ["IPython", "plotly.express"]], ids=str)
 def test_libraries_of_notebooks(preload: list[str], virtualenv: str) -> None:
     source = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import builtins
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -30,6 +31,8 @@ METHODS = {
 }
 PLAIN = "text/plain"
 MAX_TEXT = 64 * 1024
+# Of a printed table: the stream is no terminal, and a model cannot ask for the rest.
+WIDTH, MAX_COLUMNS = 200, 100
 MAX_TYPES, MAX_BUNDLES = 32, 1000
 
 _shown: list[dict[str, str]] = []
@@ -225,4 +228,22 @@ def change_plotly(module: Any) -> None:
     replace(module, "show", _shower)
 
 
-PATCHES = {"IPython.core.display_functions": change_ipython, "plotly.io._renderers": change_plotly}
+def widen_pandas(module: Any) -> None:
+    """Change the defaults of pandas.core.config_init: otherwise a printed table lacks columns and text."""
+    with contextlib.suppress(Exception):  # of a release without such an option
+        for name, value in (("width", WIDTH), ("max_columns", MAX_COLUMNS), ("max_colwidth", WIDTH)):
+            module.cf.set_option(f"display.{name}", value)
+
+
+def widen_polars(module: Any) -> None:
+    """Set the variables of polars.config for printed tables, unless the caller has set them."""
+    for name, value in (("TABLE_WIDTH", WIDTH), ("FMT_MAX_COLS", MAX_COLUMNS), ("FMT_STR_LEN", WIDTH)):
+        os.environ.setdefault(f"POLARS_{name}", str(value))
+
+
+PATCHES = {
+    "IPython.core.display_functions": change_ipython,
+    "plotly.io._renderers": change_plotly,
+    "pandas.core.config_init": widen_pandas,
+    "polars.config": widen_polars,
+}
