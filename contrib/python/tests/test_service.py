@@ -475,6 +475,30 @@ def test_a_session_can_be_ended_while_it_runs(service: Server) -> None:
     assert problem(answers[0])["detail"] == "its owner has ended it"
 
 
+def test_a_request_with_a_key_is_carried_out_once(service: Server) -> None:
+    session = f"/v1/sessions/{service.post('/v1/sessions').json()['id']}/run"
+    code = "import time; count = globals().get('count', 0) + 1; time.sleep(1.5); count"
+
+    def ask(key: str, timeout: float = 30, **more: Any) -> httpx.Response:
+        headers = {"Idempotency-Key": key}
+        return service.client.post(session, json={"code": code, **more}, headers=headers, timeout=timeout)
+
+    with pytest.raises(httpx.TimeoutException):
+        ask('"first"', timeout=0.5)
+    running = ask("first")
+    assert (running.status_code, running.headers["retry-after"]) == (409, "1")
+    assert "still being worked on" in problem(running)["detail"]
+    wait_until(lambda: ask("first").status_code == 200)
+    again = ask("first")
+    assert (again.json()["value"], again.headers["idempotency-replayed"]) == ("1", "true")
+    assert ask("second").json()["value"] == "2"
+    assert "another request has this key" in problem(ask("first", stdin="x"))["detail"]
+    assert problem(ask("not a key"))["status"] == 422
+    # Nothing was done: the client corrects its request.
+    assert [ask("third", argv=1).status_code, ask("third").json()["value"]] == [422, "3"]
+    assert service.client.delete(session.removesuffix("/run")).status_code == 204
+
+
 def test_twenty_at_once(service: Server) -> None:
     with ThreadPoolExecutor(20) as pool:
         found = list(pool.map(lambda number: service.run(f"open('x', 'x'); print({number})")["stdout"], range(20)))

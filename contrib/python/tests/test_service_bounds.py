@@ -19,6 +19,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import Response
 
 from pysbx import run_code
 from pysbx.calls.execution import Execution
@@ -28,6 +29,7 @@ from pysbx.container.container import Cancelled
 from pysbx.options.options import make_options
 from pysbx.service.connections import access, admission, json_bounds
 from pysbx.service.connections.problems import Problem
+from pysbx.service.http import idempotency
 from pysbx.service.sandboxes import choices
 from pysbx.service.sandboxes.jobs import Jobs
 from tests.packages import make_wheel
@@ -309,6 +311,47 @@ def test_slow_clients_do_not_keep_a_place(slow: str, answered: list[int], monkey
 
     asyncio.run(twice())
     assert statuses == answered * 2
+
+
+def test_answers_for_keys_are_bounded_in_number_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency, "MAX_KEYS", 3)
+    monkeypatch.setattr(idempotency, "MAX_BYTES", 100)
+    served: list[str] = []
+    sent: list[admission.Message] = []
+
+    async def application(scope: admission.Scope, receive: admission.Receive, send: admission.Send) -> None:
+        served.append(f"{admission.caller.get()}{(await receive())['body'].decode()}")
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 40})
+
+    def refused(problem: Problem) -> Response:
+        return Response(problem.detail, problem.kind.status)
+
+    async def send(message: admission.Message) -> None:
+        sent.append(message)
+
+    def ask(who: str, key: str, body: str = "") -> int:
+        async def receive() -> admission.Message:
+            return {"type": "http.request", "body": body.encode()}
+
+        admission.caller.set(who)
+        sent.clear()
+        headers = [(b"idempotency-key", key.encode())]
+        asyncio.run(door({"type": "http", "path": "/", "method": "POST", "headers": headers}, receive, send))
+        return int(sent[0]["status"])
+
+    door = idempotency.Idempotent(application, refused)
+    # Each caller has keys of its own.
+    assert [ask("a", "1"), ask("b", "1"), ask("a", "1"), ask("a", "1", "other")] == [200, 200, 200, 422]
+    assert served == ["a", "b"]
+    # The third answer of 40 bytes has no room. That of the caller with the most bytes is dropped, and not made again.
+    assert [ask("a", "2"), ask("b", "1"), ask("a", "2"), ask("a", "1")] == [200, 200, 200, 409]
+    assert served == ["a", "b", "a"]
+    assert [ask("a", "3"), ask("a", "4"), ask("b", "4")] == [200, 429, 200]
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + idempotency.KEPT_SEC + 1)
+    served.clear()
+    assert [ask("a", "1"), served] == [200, ["a"]]
 
 
 def quickest(service: Server, path: str, body: bytes, status: int) -> tuple[float, httpx.Response]:

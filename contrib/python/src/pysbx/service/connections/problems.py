@@ -71,6 +71,7 @@ REFUSED = Kind("refused", 422, "the sandbox cannot do that", "change what the de
 INSTALL = Kind("packages", 502, "packages cannot be installed", "ask for others, or tell the server's administrator")
 NO_SANDBOX = Kind("no-sandbox", 500, "no sandbox can be made", "run `pysbx doctor` on the server's machine")
 TERMINAL = Kind("terminal", 409, "the session has a terminal already", "close that one, or start another session")
+IDEMPOTENCY = Kind("idempotency", 409, "a request with this key is there already", "wait for it, or use a new key")
 ORIGIN = Kind(
     "origin",
     403,

@@ -43,6 +43,7 @@ from pysbx.service.connections.problems import (
 )
 from pysbx.service.http.bodies import NO_CONTENT, Binary, Strict, content_of, reported
 from pysbx.service.http.fields import with_limits
+from pysbx.service.http.idempotency import Idempotent
 from pysbx.service.http.openapi import CONTENT, CONTENT_BODY, EVENTS, METRICS, PROBLEM, Described
 from pysbx.service.http.pages import add_pages
 from pysbx.service.http.report import Report, report_of
@@ -529,6 +530,7 @@ def make_api(works: State) -> FastAPI:
         responses=PROBLEM,
         generate_unique_id_function=lambda route: route.name,
     )
+    app.add_middleware(Idempotent, respond=_answer)
     app.most = offer.limits()
     found = works.preparation.found
     assert found is not None, "the sandbox is prepared"
