@@ -230,6 +230,12 @@ def test_a_fork_that_takes_too_long_ends_alone() -> None:
             "os.unlink('/tmp/s')",
             "/tmp/s' is neither",
         ),
+        (
+            "import ctypes as c, shutil; path = next(l.split()[-1] for l in open('/proc/self/maps') if '/libm.' in l)\n"
+            "shutil.copy(path, '/tmp/added.so'); added = c.CDLL('/tmp/added.so')",
+            "import _ctypes; _ctypes.dlclose(added._handle)",
+            "'/tmp/added.so' is loaded as code: start",
+        ),
         ("import os; os.mkdir('/tmp/d'); os.chdir('/tmp/d'); os.rmdir('/tmp/d')", "os.chdir('/work')", "No such file"),
     ],
 )

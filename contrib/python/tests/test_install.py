@@ -18,7 +18,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with two packages, and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
-    make_wheel(tmp_path, "large", "1.0", f"text = '{'x' * 3_000_000}'\n")
+    make_wheel(tmp_path, "large", "1.0", f"text = '{'x' * 5_000_000}'\n")
     return tmp_path
 
 
@@ -41,11 +41,21 @@ def test_packages_are_added_to_a_session(wheels: Path) -> None:
 
 
 def test_packages_that_do_not_fit_leave_the_session(wheels: Path) -> None:
-    with Sandbox(wheels=wheels, tmp_mb=2) as session:
+    make_wheel(wheels, "larger", "1.0", f"text = '{'x' * 20_000_000}'\n")
+    with Sandbox(wheels=wheels, memory_mb=64) as session:
         session.run("kept = 41")
-        with pytest.raises(SandboxError, match=r"do not fit into the session: .*No space left.*allow more: tmp_mb"):
-            session.install("large")
-        assert session.run("kept").value == "41"
+        with pytest.raises(SandboxError, match=r"session: \d+ MiB, and 32 are free: allow more: memory_mb"):
+            session.install("larger")
+        assert session.run("kept, __import__('os').listdir('/.packages')").value == "(41, [])"
+
+
+def test_packages_have_room_of_their_own_and_are_in_forks(wheels: Path) -> None:
+    with Sandbox(wheels=wheels, tmp_mb=2, warm="require") as session:
+        session.install("large")
+        assert session.run("import os; os.path.exists('/tmp/.packages')").value == "False"
+        with session.fork() as fork:
+            for one in (session, fork):
+                assert one.run("import large; len(large.text)").value == "5000000"
 
 
 def test_a_set_that_a_hostile_package_has_left_leads_nowhere(wheels: Path) -> None:

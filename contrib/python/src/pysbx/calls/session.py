@@ -10,17 +10,16 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysbx.base import runtime, trees
 from pysbx.base.directories import cache_directory, write_whole
 from pysbx.base.option_names import current
 from pysbx.calls.call import Result, find_class_for, open_answer, request_for
 from pysbx.calls.execution import (
-    MAX_FILES,
     TIMED_OUT,
     Execution,
     Files,
@@ -71,36 +70,57 @@ CODE = (*REPORTED, "call", "complete")
 # Of a prompt: seconds for the names that continue what was typed, and bounds of them.
 COMPLETE_SEC = 2.0
 MAX_TYPED, MAX_COMPLETIONS = 200, 200
+# Of packages that are added: bytes of a request, and of a page, in which a file system in memory counts.
+PART, PAGE = 4 << 20, 4096
 SAVED_REMEDY = " (end what is not plain memory first: close files and sockets, delete shared memory)"
 
 
-def read_site(site: Path) -> dict[str, bytes]:
-    """Return the files of installed packages by relative path.
+def _refuse_entry(path: str, reason: str) -> NoReturn:
+    remedy = "`pysbx clean dependencies --all` removes the set"
+    raise SandboxError(f"the packages cannot be added to the session: {path!r:.100}: {reason}: {remedy}")
+
+
+def size_of_site(site: Path) -> int:
+    """Return the bytes that the files of installed packages take.
 
     Raises:
-        SandboxError: they are more than a request may have, or an entry is not a file that can be sent.
+        SandboxError: an entry is not a file that can be sent, or there are too many.
     """
-    found, left = {}, MAX_FILES
-    more = f"the packages have more than {MAX_FILES} bytes: start a session with dependencies="
-
-    def refuse(path: str, reason: str) -> None:
-        remedy = "`pysbx clean dependencies --all` removes the set"
-        raise SandboxError(f"the packages cannot be added to the session: {path!r:.100}: {reason}: {remedy}")
-
     with trees.opened_top(site) as top:
         try:
-            for place in trees.walk(top, refuse):
-                found[place.path] = trees.read(place, left)
-                left -= len(found[place.path]) + len(place.path)
-                if left < 0:
-                    raise SandboxError(more)
+            return sum(-(-size // PAGE) * PAGE for size in trees.sizes(top, _refuse_entry))
         except trees.TooMany:
-            raise SandboxError(more) from None
-        except OSError as error:
-            if error.errno == errno.EFBIG:
-                raise SandboxError(more) from None
-            refuse(error.filename or "", error.strerror or str(error))
-    return found
+            raise SandboxError("the packages have too many files: start a session with dependencies=") from None
+
+
+def parts_of_site(site: Path, left: int) -> Iterator[list[tuple[str, int, bytes]]]:
+    """Yield the files of installed packages in parts, each with its path and its place in the file.
+
+    The sandbox has a part twice while it writes it.
+
+    Args:
+        site: the directory.
+        left: bytes of all files.
+
+    Raises:
+        SandboxError: there are more, or an entry is not a file that can be sent.
+    """
+    parts: list[tuple[str, int, bytes]] = []
+    size = 0
+    with trees.opened_top(site) as top:
+        for place in trees.walk(top, _refuse_entry):
+            try:
+                content = trees.read(place, left)
+            except OSError as error:
+                _refuse_entry(place.path, error.strerror or str(error))
+            left -= len(content)
+            for offset in range(0, len(content) or 1, PART):
+                parts.append((place.path, offset, content[offset : offset + PART]))
+                size += len(parts[-1][2])
+                if size >= PART:
+                    yield parts
+                    parts, size = [], 0
+    yield parts
 
 
 def _refusal(reason: str) -> SandboxError:
@@ -185,6 +205,7 @@ class Sandbox:
         self._container: Container | None = None
         self._bundle: Bundle | None = None
         self._ended = ""
+        self._sites: list[Path] = []  # of the packages that were added
         self._shares_streams = False  # with processes or threads of earlier runs
         self._cancel = cancel
         self._lock = threading.RLock()
@@ -241,6 +262,8 @@ class Sandbox:
                     raise _refusal(str(error)) from error
             if answer.get("refused"):
                 raise _refusal(text(answer, "refused"))
+            for site in self._sites:
+                fork._add_packages(site)
             fork._container.note(self.options.collect)
         except BaseException:
             fork.close()
@@ -697,12 +720,22 @@ class Sandbox:
             SandboxOptionError: a requirement is none.
         """
         site = site_of(make_options(self.options, dependencies=requirements)) if requirements else None
-        files = {} if site is None else read_site(site)
+        if site is not None:
+            self._add_packages(site)
+
+    def _add_packages(self, site: Path) -> None:
+        """Send installed packages to the session."""
+        size = size_of_site(site)
         with self._lock:
-            answer = self._exchange({"op": "packages", "files": files})
-        if isinstance(answer.get("error"), dict):
-            reason = f"{text(answer['error'], 'message')}: {current().options['room']}"
-            raise SandboxError(f"the packages do not fit into the session: {reason}")
+            for number, parts in enumerate(parts_of_site(site, size)):
+                answer = self._exchange({"op": "packages", "size": 0 if number else size, "parts": parts})
+                reason = text(answer["error"], "message") if isinstance(answer.get("error"), dict) else ""
+                if isinstance(answer.get("free"), int):
+                    reason = f"{size >> 20} MiB, and {answer['free'] >> 20} are free"
+                if reason:
+                    said = f"{reason}: {current().options['memory']}"
+                    raise SandboxError(f"the packages do not fit into the session: {said}")
+            self._sites.append(site)
 
     def save(self, path: str | os.PathLike[str], target: os.PathLike[str] | str) -> None:
         """Write a file of the sandbox to a path of the host; the name is the caller's, never the sandbox's."""

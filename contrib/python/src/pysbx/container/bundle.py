@@ -40,6 +40,8 @@ PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")
 UNUSED_SEC = 30 * 86400
 HIDDEN = ("nosuid", "nodev")
 TEMPORARY = ("/tmp", "/work", "/output")
+# Of a session, for packages that are added later: see inside/packages.py.
+PACKAGES = "/.packages"
 # The kernel keeps at most some hundred KiB of output for each: see memory_without_cgroup.py, SPARE.
 TERMINALS = ("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "max=8")
 MASKED = tuple(
@@ -230,6 +232,7 @@ def _landlock(options: Options) -> str:
     writable = rules.get("filesystem", {}).get("write")
     if writable is not None:
         writable += [mount.target for mount in options.mounts if not mount.readonly]
+        writable += [PACKAGES] if options.session else []
     if options.allow_network.kind != "none":
         # The network and the proxy decide where it may connect to.
         rules.setdefault("network", {"bind": "any", "connect": "any"})
@@ -314,6 +317,7 @@ def configuration(options: Options, interpreter: Interpreter, extra: tuple[Mount
             {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": list(TERMINALS)},
             _tmpfs("/dev/shm", options.tmp_mb, "noexec"),
             *(_tmpfs(target, options.tmp_mb) for target in TEMPORARY),
+            *([_tmpfs(PACKAGES, memory_without_cgroup.packages_mb(options))] if options.session else []),
             # After those, because a mount may lie below one of them.
             *(_bind(mount, follow=mount not in held) for mount in shown),
         ],

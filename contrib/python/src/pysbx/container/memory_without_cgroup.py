@@ -72,6 +72,11 @@ def files_of_tmpfs(size_mb: int) -> int:
     return size_mb * MIB // PAGE
 
 
+def packages_mb(options: Options) -> int:
+    """Return the size of the file system for packages that are added to a session; their use takes the other half."""
+    return options.memory_mb // 2 if options.session else 0
+
+
 def buffer_size() -> int:
     """Return the memory that data in one direction of a socket takes at most, in bytes.
 
@@ -90,10 +95,11 @@ def bound(options: Options, address_space: int) -> int:
     processes = options.max_processes
     descriptors = processes * (OPEN_FILES + DESCRIPTORS_OF_A_MESSAGE) + OPEN_FILES
     watches = min(number_in("/proc/sys/fs/epoll/max_user_watches"), 1 << 30)
+    sizes = [options.tmp_mb] * FILE_SYSTEMS + [packages_mb(options)]
     return (
         processes * (address_space + PART_OF_A_PROCESS)
         + descriptors * (BACKLOG + 1) * buffer_size()
-        + FILE_SYSTEMS * (options.tmp_mb * MIB + files_of_tmpfs(options.tmp_mb) * INODE_SIZE)
+        + sum(size * MIB + files_of_tmpfs(size) * INODE_SIZE for size in sizes)
         + options.tmp_mb * MIB  # shared memory of System V
         + watches * EPOLL_WATCH_SIZE
         + SPARE

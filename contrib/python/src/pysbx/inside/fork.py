@@ -22,6 +22,7 @@ import msgpack
 
 from . import late
 from .channel import Channel, Message
+from .packages import SITE
 
 # As os.fork(), but the child writes the bytes to the descriptor, closes it, and waits to be saved: what returns 0 has
 # been restored, with standard streams of its own.
@@ -126,10 +127,14 @@ def _check_libraries() -> None:
     if "multiprocessing" in sys.modules:
         gc.collect()
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-        if any("/dev/shm/sem." in line for line in file):
+        lines = file.readlines()
+        if any("/dev/shm/sem." in line for line in lines):
             raise NotCopied(
                 "a semaphore of multiprocessing is open: end the pool with close() and join(), and delete it"
             )
+    for _, mode, *_, path in (line.split(maxsplit=5) for line in lines if "/" in line):
+        if "x" in mode and path.startswith((*DIRECTORIES, SITE)):
+            raise NotCopied(f"'{path.rstrip()}' is loaded as code: start another session with that package")
 
 
 def _check_tracker(processes: list[str]) -> None:

@@ -8,18 +8,28 @@ import sys
 from typing import Any
 
 from .failure import describe
+from .paths import moved
 
-# In memory, and not among the files of the session.
-SITE = "/tmp/.packages"
+# In memory, and not among the files of the session. Without a container there is no file system for them alone.
+SITE = "/.packages" if os.path.isdir("/.packages") else moved("/tmp/.packages")
 
 
 def add(request: dict[str, Any]) -> dict[str, Any]:
-    """Carry out a request "packages": write files, and let imports of this process and its children find them."""
+    """Carry out a request "packages": write parts of files, and let imports of this process and its children find them.
+
+    The first request says how many bytes will come: if there is no room for them, nothing is written.
+    """
     try:
-        for name, content in request["files"].items():
+        os.makedirs(SITE, exist_ok=True)
+        about = os.statvfs(SITE)
+        free = about.f_bavail * about.f_frsize
+        if free < request["size"]:
+            return {"free": free}
+        for name, offset, content in request["parts"]:
             path = os.path.join(SITE, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as file:
+            with open(path, "r+b" if offset else "wb") as file:
+                file.seek(offset)
                 file.write(content)
     except OSError as error:
         return {"error": describe(error)}
