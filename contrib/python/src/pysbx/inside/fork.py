@@ -118,6 +118,15 @@ def _shares_position(one: _Open, others: dict[int, _Open]) -> bool:
 _to_open: list[_Open] = []
 
 
+def _is_private(path: str) -> bool:
+    """Tell whether a file is in memory of this sandbox alone, and not in a mount there."""
+    with contextlib.suppress(OSError):  # it has been removed
+        for top in (*DIRECTORIES, SITE):
+            if path.startswith(f"{top}/") and os.lstat(path).st_dev == os.lstat(top).st_dev:
+                return True
+    return False
+
+
 def _check_libraries() -> None:
     """Raise NotCopied for what libraries leave behind, and no error of the runtime would name."""
     links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
@@ -132,9 +141,9 @@ def _check_libraries() -> None:
             raise NotCopied(
                 "a semaphore of multiprocessing is open: end the pool with close() and join(), and delete it"
             )
-    for _, mode, *_, path in (line.split(maxsplit=5) for line in lines if "/" in line):
-        if "x" in mode and path.startswith((*DIRECTORIES, SITE)):
-            raise NotCopied(f"'{path.rstrip()}' is loaded as code: start another session with that package")
+    for _, mode, *_, path in (line.rstrip("\n").split(maxsplit=5) for line in lines if "/" in line):
+        if "x" in mode and _is_private(path):
+            raise NotCopied(f"'{path}' is loaded as code: start another session with that package")
 
 
 def _check_tracker(processes: list[str]) -> None:
