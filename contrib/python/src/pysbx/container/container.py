@@ -58,7 +58,7 @@ STATUS_LINE = re.compile(rb"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?\n
 NAMES = {1: "stdout", 2: "stderr"}
 # The number of the streams of earlier runs, and how many of these are read at most.
 LATE = 0
-MOST_LATE = 32
+MOST_LATE = 16
 DESCRIPTOR = struct.Struct("i")
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 READABLE = select.POLLIN | select.POLLHUP | select.POLLERR

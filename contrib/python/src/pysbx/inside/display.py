@@ -241,9 +241,6 @@ def widen_polars(module: Any) -> None:
         os.environ.setdefault(f"POLARS_{name}", str(value))
 
 
-PATCHES = {
-    "IPython.core.display_functions": change_ipython,
-    "plotly.io._renderers": change_plotly,
-    "pandas.core.config_init": widen_pandas,
-    "polars.config": widen_polars,
-}
+PATCHES = {"IPython.core.display_functions": change_ipython, "plotly.io._renderers": change_plotly}
+# Not at a prompt, whose reader has a terminal.
+TABLES = {"pandas.core.config_init": widen_pandas, "polars.config": widen_polars}

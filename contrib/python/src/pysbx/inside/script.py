@@ -154,6 +154,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     patches.install(pools.PATCHES)
     if not request.get("kernel"):  # which shows figures and objects itself
         patches.install(figures.PATCHES | display.PATCHES)
+        if not request.get("prompt"):
+            patches.install(display.TABLES)
     display.begin(request["display_limit"])
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     uncaught = _carry_out(request, name, answer)

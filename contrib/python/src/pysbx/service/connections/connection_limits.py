@@ -5,6 +5,8 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
+from pysbx.container.container import MOST_LATE
+
 # Connections besides those that are answered: idle ones, and those whose request has not come yet.
 SPARE_CONNECTIONS = 256
 SPARE_OF_A_PEER = 64
@@ -14,7 +16,8 @@ FEWEST = 8
 RESERVED = 64
 # A run holds a socket, two pipes, a process and an event; while it starts and ends, it holds some more.
 RESERVED_FOR_A_RUN = 24
-RESERVED_FOR_A_SESSION = 8
+# Its processes may hold the streams of earlier runs.
+RESERVED_FOR_A_SESSION = 10 + MOST_LATE
 # Of a sandbox with named hosts, for its proxy.
 RESERVED_FOR_A_NETWORK = 256
 
