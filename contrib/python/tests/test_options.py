@@ -22,7 +22,7 @@ from pysbx.command.main import make_parser
 from pysbx.options import configuration
 from pysbx.options.declaration import Declared, Number, parse_mount
 from pysbx.options.keywords import OPTIONS
-from pysbx.options.options import SHOWN, Options, make_options
+from pysbx.options.options import SHOWN, Options, _of_profile, make_options
 from pysbx.service.http.api import SandboxRequest
 from pysbx.service.mcp.tools import Tools
 from pysbx.service.sandboxes.choices import LIMITS, Choices
@@ -78,15 +78,20 @@ def test_what_is_given_is_checked_once_and_what_is_left_out_not_at_all(monkeypat
     assert (count.made, count.checked) == (1, ["memory_mb"])
 
 
-def test_what_a_profile_sets_is_checked_once_for_all_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("simple", [False, True])
+def test_a_request_makes_one_value_and_checks_a_profile_once_for_all(
+    simple: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     offer = Choices(make_options(), ("minimal",), (), 8)
+    _of_profile.cache_clear()
     count = Count(monkeypatch)
-    assert offer.options("minimal", (), {"memory_mb": 100}).memory_mb == 100
-    first = count.checked.copy()
+    first = offer.options("minimal", (), {"memory_mb": 100}, simple=simple)
+    assert len(count.checked) <= 10
     count.checked.clear()
-    assert offer.options("minimal", (), {"memory_mb": 99}).memory_mb == 99
-    assert sorted(count.checked) == ["memory_mb", "profile"]
-    assert len(first) <= 10
+    assert run_code("6 * 7", options=first).value == "42"
+    assert (first.memory_mb, count.made, count.checked) == (100, 1, [])
+    assert offer.options("minimal", (), {"memory_mb": 99}, simple=simple).memory_mb == 99
+    assert (count.made, sorted(count.checked)) == (2, ["memory_mb", "profile"])
 
 
 def test_the_help_has_the_words_of_each_declaration() -> None:

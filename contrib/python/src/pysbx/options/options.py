@@ -111,7 +111,12 @@ def _refuse_unknown(names: Iterable[str]) -> None:
 
 
 def make_options(base: Options | None = None, **given: Any) -> Options:
-    """Return options from keyword arguments: those of SandboxOptions, and no others.
+    """Return options from keyword arguments: those of SandboxOptions, and no others; see values_of."""
+    return base if base is not None and not given else Options(**values_of(base, given))
+
+
+def values_of(base: Options | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of Options from keyword arguments.
 
     Each value that the caller gives is checked here, once. All others have been checked before. Without a base, the
     user's configuration gives the defaults.
@@ -134,4 +139,4 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
     if profile is not None:
         values["dependencies"] = _dependencies(values, profile)
     _refuse_contradictions(values)
-    return Options(**values)
+    return values

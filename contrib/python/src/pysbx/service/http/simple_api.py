@@ -7,7 +7,6 @@ it is an error of the request here, with status 400 and the first violation, and
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request, Response
@@ -102,7 +101,7 @@ def options_of(offer: Choices, name: str, timeout: float | None) -> Options:
     """Return the sandbox of this interface, with a caller's limit of time."""
     # The server's own profile is in its base already.
     chosen = None if name == offer.base.profile else name
-    return replace(offer.options(chosen or None, (), {"timeout_sec": timeout}, is_fixed=True), violations="first")
+    return offer.options(chosen or None, (), {"timeout_sec": timeout}, simple=True)
 
 
 def with_traceback(report: Report) -> Report:

@@ -15,7 +15,7 @@ from pysbx.base.option_names import normal_name
 from pysbx.options import profiles
 from pysbx.options.declaration import MIB
 from pysbx.options.keywords import OPTIONS
-from pysbx.options.options import Options, make_options
+from pysbx.options.options import Options, values_of
 from pysbx.options.requirements import name_of, normalise
 from pysbx.service.connections.problems import REQUEST, Problem, meant
 
@@ -63,7 +63,7 @@ class Choices:
             if not name_of(requirement):
                 raise ValueError(f"packages: '{requirement}' is a path, and callers ask for packages by name")
             self.packages[name_of(requirement)] = requirement
-        self._seen: set[Options] = set()
+        self._seen: set[tuple[Any, ...]] = set()
         self._lock = threading.Lock()
 
     def options(
@@ -72,7 +72,7 @@ class Choices:
         packages: Sequence[str] = (),
         limits: Mapping[str, Any] | None = None,
         *,
-        is_fixed: bool = False,
+        simple: bool = False,
     ) -> Options:
         """Return the sandbox that a caller gets.
 
@@ -80,14 +80,14 @@ class Choices:
             profile: one of those that are offered; its limits are cut to the server's.
             packages: names of those that are offered.
             limits: of LIMITS, those that the caller has named.
-            is_fixed: whether the profile is the same for all callers, and need not be on offer.
+            simple: for the interface of simple_api, whose profile need not be on offer, and which names one violation.
 
         Raises:
             Problem: that is not on offer; the text says what is.
         """
         chosen: dict[str, Any] = {}
         if profile is not None:
-            if profile not in self.profiles and not is_fixed:
+            if profile not in self.profiles and not simple:
                 raise _not_offered("profile", profile, self.profiles)
             chosen["profile"] = profile
         if packages:
@@ -97,8 +97,8 @@ class Choices:
             if value > (most := getattr(self.base, name)):
                 raise _refused(f"{name}: {value} is more than this server allows, {most}")
         with meant():
-            wanted = make_options(self.base, **chosen, **given)
-        return self._counted(self._cut(wanted))
+            values = self._cut(values_of(self.base, chosen | given))
+        return self._counted(values | {"violations": "first"} if simple else values)
 
     def _requirement(self, name: str) -> str:
         found = self.packages.get(normal_name(name))
@@ -106,14 +106,14 @@ class Choices:
             raise _not_offered("packages", name, self.packages)
         return found
 
-    def _cut(self, wanted: Options) -> Options:
-        """Return the server's own options, with what a caller's choice may change of them."""
-        limits = {name: min(getattr(wanted, name), getattr(self.base, name)) for name in LIMITS}
-        return replace(self.base, **limits, **{name: getattr(wanted, name) for name in CHOSEN})
+    def _cut(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the server's own options, with what a caller's choice may change of them."""
+        own = vars(self.base)
+        return own | {name: min(wanted[name], own[name]) for name in LIMITS} | {name: wanted[name] for name in CHOSEN}
 
-    def _counted(self, options: Options) -> Options:
+    def _counted(self, values: dict[str, Any]) -> Options:
         # These two are not in a bundle, or only as whole seconds.
-        kind = replace(options, timeout_sec=math.ceil(options.timeout_sec), output_limit=0)
+        kind = tuple((values | {"timeout_sec": math.ceil(values["timeout_sec"]), "output_limit": 0}).values())
         with self._lock:
             if kind not in self._seen and len(self._seen) >= MAX_VARIETY:
                 raise _refused(
@@ -121,9 +121,9 @@ class Choices:
                     "leave them out, or use round numbers that were used before"
                 )
             self._seen.add(kind)
-        return options
+        return Options(**values)
 
     def limits(self, profile: str | None = None) -> dict[str, int | float]:
         """Return the limits of a caller that names none, by name."""
-        options = self.base if profile is None else self._cut(make_options(self.base, profile=profile))
-        return {name: getattr(options, name) for name in LIMITS}
+        values = vars(self.base) if profile is None else self._cut(values_of(self.base, {"profile": profile}))
+        return {name: values[name] for name in LIMITS}
