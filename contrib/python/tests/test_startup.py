@@ -19,7 +19,7 @@ import pysbx
 from pysbx import run_code
 
 # Modules that take a millisecond or more, and those that import many others.
-FOR_A_CALL = {"cloudpickle", "ctypes", "difflib", "subprocess", "tempfile", "uuid", "zoneinfo"}
+FOR_A_CALL = {"base64", "cloudpickle", "ctypes", "difflib", "shutil", "subprocess", "tempfile", "uuid", "zoneinfo"}
 FOR_FEW = {"asyncio", "compileall", "concurrent", "email", "h11", "importlib.metadata", "logging", "rich", "ssl"}
 FOR_OPTIONS = {"dataclasses", "hashlib", "inspect", "json", "msgpack", "pathlib", "socket"}
 COMMAND = "from pysbx.command import main\ncode = main({arguments})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -55,7 +54,9 @@ def choose_runtime() -> Choice:
     if sys.platform != "linux":
         raise PlatformNotSupportedError(unsupported())
     given = os.environ.get("PYSBX_RUNTIME")
-    on_path = shutil.which("pysbx-runtime") or ""
+    # As shutil.which does; but that module imports everything that unpacks archives.
+    places = (os.path.join(directory, "pysbx-runtime") for directory in os.get_exec_path())
+    on_path = next((place for place in places if os.access(place, os.X_OK) and os.path.isfile(place)), "")
     candidates = [(str(BUNDLED), "it is part of this package"), (on_path, "it is the first one on PATH")]
     candidates += [(place, "there is none on PATH") for place in USUAL_PLACES]
     if given:

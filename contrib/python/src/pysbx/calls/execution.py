@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import errno
 import json
 import os
 import posixpath
 import re
+from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -126,7 +126,7 @@ class Execution:
         """Return it as values that JSON has, with the content of the artifacts in base64, as the HTTP service does."""
         found = asdict(replace(self, artifacts={}))
         found["artifacts"] = [
-            {"name": name, "size": len(data), "base64": base64.b64encode(data).decode()}
+            {"name": name, "size": len(data), "base64": b2a_base64(data, newline=False).decode()}
             for name, data in self.artifacts.items()
         ]
         return found

@@ -8,7 +8,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn, TextIO
 
@@ -69,22 +70,28 @@ class _Parser(argparse.ArgumentParser):
         super().error(f"{message}: did you mean {near}?" if near and near not in words else message)
 
 
-def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
+def make_parser(wanted: str | None = None, names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of the command line.
 
     Args:
         wanted: the only command that gets its options, and whose module is imported; by default all do.
+        names: the commands that there are.
     """
-    parser = _Parser(prog="pysbx", description="Run untrusted Python code in a sandbox.")
+    # argparse makes a formatter for each option, which asks for the width of the terminal unless it is given.
+    quick = partial(argparse.HelpFormatter, width=80)
+    parser = _Parser(prog="pysbx", description="Run untrusted Python code in a sandbox.", formatter_class=quick)
     parser.add_argument("--version", action=_ShowVersion, help="show the version and the runtime")
     parser.set_defaults(make_parser=make_parser)  # for the completion
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (module, text) in COMMANDS.items():
-        one = commands.add_parser(name, help=text)
+    for name in names:
+        module, text = COMMANDS[name]
+        one = commands.add_parser(name, help=text, formatter_class=quick)
         if wanted in (None, name):
             add: Callable[[argparse.ArgumentParser], None]
             add = getattr(import_module(f"pysbx.command.{module}"), f"add_{name}")
             add(one)
+        one.formatter_class = argparse.HelpFormatter
+    parser.formatter_class = argparse.HelpFormatter
     return parser
 
 
@@ -132,7 +139,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"pysbx: {unsupported()}", file=sys.stderr)
         return FAILURE
     wanted = next((word for word in given if not word.startswith("-")), "")
-    return _carry_out(make_parser(wanted).parse_args(given))
+    # With the command first, help and errors are about that command alone.
+    names = [wanted] if wanted in COMMANDS and given[0] == wanted else COMMANDS
+    return _carry_out(make_parser(wanted, names).parse_args(given))
 
 
 def _carry_out(arguments: argparse.Namespace) -> int:

@@ -12,14 +12,13 @@ import copy
 import hashlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pysbx.base import process_ids, runtime
+from pysbx.base import process_ids, runtime, trees
 from pysbx.base.directories import private_directory, run_directory
 from pysbx.container import labels, limits, memory_without_cgroup, payload, quotas, sockets
 from pysbx.container.interpreter import AUTHORITY, Interpreter, certificates
@@ -390,7 +389,7 @@ def _forget_unused(top: Path, used: Collection[Path] = ()) -> None:
     for path in top.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another program has renamed or removed it just now
             if path.stat().st_mtime < time.time() - UNUSED_SEC and path not in used:
-                shutil.rmtree(path, ignore_errors=True)
+                trees.remove(path)
 
 
 def _used_roots(bundles: Path) -> Iterator[Path]:
@@ -415,11 +414,11 @@ def _make(path: Path, write: Callable[[Path], None]) -> None:
         write(made)
         made.rename(path)
     except SandboxStartupError:
-        shutil.rmtree(made, ignore_errors=True)
+        trees.remove(made)
         raise
     except OSError:
         # Another program was first, and its directory is the same.
-        shutil.rmtree(made, ignore_errors=True)
+        trees.remove(made)
         if not path.is_dir():
             raise
 

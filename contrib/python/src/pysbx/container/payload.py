@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import shutil
 import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from pysbx.base import probe_cache
+from pysbx.base import probe_cache, trees
 from pysbx.base.directories import private_directory, run_directory
 from pysbx.errors import SandboxStartupError
 
@@ -117,7 +116,7 @@ def _make(path: Path) -> None:
             target = made / name
             target.parent.mkdir(parents=True, exist_ok=True)
             # Only the content. The label that SELinux gave to the source may be forbidden here.
-            shutil.copyfile(source, target)
+            target.write_bytes(Path(source).read_bytes())
         # Hashes, not times, say whether compiled files are valid: they are never written again in there.
         compileall.compile_dir(
             made, quiet=2, stripdir=str(made), prependdir=TARGET,
@@ -126,6 +125,6 @@ def _make(path: Path) -> None:
         _open_to_read(made)
         made.rename(path)
     except OSError:
-        shutil.rmtree(made, ignore_errors=True)
+        trees.remove(made)
         if not path.is_dir():
             raise
