@@ -1,15 +1,24 @@
 /* The state of a container as JSON (runtime-spec, "State"). */
 #include "base/json_out.h"
 #include "container/record.h"
+#include "spec/annotations.h"
 
-static void write_ignored(const struct str_map *ignored, struct json_out *out)
+/* Write the names of annotations without effect: not allowed by the administrator, or unknown. */
+static void write_ignored(const struct record *record, struct json_out *out)
 {
-    if (ignored->count == 0)
+    const struct str_map *all = &record->annotations, *ignored = &record->ignored;
+    bool open = ignored->count > 0;
+    for (size_t i = 0; i < all->count && !open; i++)
+        open = annotation_is_unknown(all->items[i].key);
+    if (!open)
         return;
     json_out_key(out, "ignoredAnnotations");
     json_out_array_open(out);
     for (size_t i = 0; i < ignored->count; i++)
         json_out_string(out, ignored->items[i].key);
+    for (size_t i = 0; i < all->count; i++)
+        if (annotation_is_unknown(all->items[i].key))
+            json_out_string(out, all->items[i].key);
     json_out_array_close(out);
 }
 
@@ -40,6 +49,6 @@ void record_write_state(const struct record *record, const char *status, pid_t p
     write_pairs(&record->annotations, out);
     write_pairs(&record->ignored, out);
     json_out_map_close(out);
-    write_ignored(&record->ignored, out);
+    write_ignored(record, out);
     json_out_map_close(out);
 }

@@ -1,8 +1,8 @@
-/* Every annotation that the runtime reads, in one table (annotations.c). A new one is a constant here and a
- * row there. An annotation may come from an untrusted image, because Podman before 4.6 and buildah copy an
- * image's annotations into config.json. So the table says what each can do, and the administrator's
- * runtime.json (spec/policy.h) decides which of the dangerous ones are honoured. All others are removed from
- * the configuration before anything is planned. */
+/* Every annotation that the runtime reads, in one table. A new one is a constant and a row. An annotation may
+ * come from an untrusted image, because Podman before 4.6 and buildah copy an image's annotations into
+ * config.json. So the table says what each can do, and the administrator's runtime.json (spec/policy.h)
+ * decides which of the dangerous ones are honoured. All others are removed from the configuration before
+ * anything is planned. */
 #ifndef PYSBX_SPEC_ANNOTATIONS_H
 #define PYSBX_SPEC_ANNOTATIONS_H
 
@@ -31,6 +31,30 @@ struct policy;
 #define ANNOTATION_SECCOMP_FAIL_UNKNOWN "run.oci.seccomp_fail_unknown_syscall"
 #define ANNOTATION_SYSTEMD_SUBGROUP     "run.oci.systemd.subgroup"
 
+/* The table: name, power, and why it is not harmless. It is sorted by name, except that exceptions from a
+ * prefix come before it. contrib/docs/pages/reference/annotations.md lists them too. */
+#define ANNOTATIONS(ROW)                                                                                     \
+    /* Podman itself sets these two for --stop-signal and --stop-timeout: how systemd stops the scope. */    \
+    ROW(ANNOTATION_SYSTEMD_PROPERTY "KillSignal", HARMLESS, NULL)                                            \
+    ROW(ANNOTATION_SYSTEMD_PROPERTY "TimeoutStopUSec", HARMLESS, NULL)                                       \
+    ROW(ANNOTATION_SYSTEMD_PROPERTY, RESTRICTED, "it sets a property of the container's systemd scope")      \
+    ROW(ANNOTATION_HOOKS_STDERR, RESTRICTED, "it makes the runtime write to a file of the host")             \
+    ROW(ANNOTATION_HOOKS_STDOUT, RESTRICTED, "it makes the runtime write to a file of the host")             \
+    ROW(ANNOTATION_KEEP_GROUPS, GROUPS, "it keeps the supplementary groups of the caller")                   \
+    ROW(ANNOTATION_MOUNT_CONTEXT, RESTRICTED, "it changes what SELinux' label of the mounts applies to")     \
+    ROW(ANNOTATION_SECCOMP_RECEIVER, RESTRICTED, "it lets a socket of the host decide on system calls")      \
+    ROW(ANNOTATION_SECCOMP_PROGRAM, RESTRICTED, "it replaces the engine's seccomp filter")                   \
+    /* It makes the runtime refuse a profile with a system call that libseccomp does not know. */            \
+    ROW(ANNOTATION_SECCOMP_FAIL_UNKNOWN, HARMLESS, NULL)                                                     \
+    ROW(ANNOTATION_SYSTEMD_SUBGROUP, RESTRICTED, "it names a cgroup of the host")                            \
+    /* Rules only remove rights, and denials are not logged unless runtime.json allows it. */                \
+    ROW(LANDLOCK_ANNOTATION, HARMLESS, NULL)                                                                 \
+    /* Modules are imported in a container like the requested one. */                                        \
+    ROW(WARM_ANNOTATION_PRELOAD, HARMLESS, NULL)                                                             \
+    ROW(HOOK_ANNOTATION_UNTRUSTED, HARMLESS, NULL)                                                           \
+    /* It cannot enable what warm.json disables. */                                                          \
+    ROW(WARM_ANNOTATION_MODE, HARMLESS, NULL)
+
 enum annotation_power {
     ANNOTATION_HARMLESS,   /* tightens isolation or changes the speed: always honoured */
     ANNOTATION_GROUPS,     /* honoured unless disabled in runtime.json: Podman's --group-add keep-groups */
@@ -51,6 +75,9 @@ const struct annotation *annotation_find(const char *name);
 
 /* Return whether the row applies to all annotations that begin with its name. */
 bool annotation_is_prefix(const struct annotation *row);
+
+/* Return whether the name begins with run.pysbx., and this release does not know it. */
+bool annotation_is_unknown(const char *name);
 
 /* The annotations of a configuration that are ignored, and the reasons. */
 struct annotations_ignored {

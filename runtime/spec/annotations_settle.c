@@ -65,7 +65,7 @@ void annotations_settle(struct arena *a, const struct policy *policy, bool root_
     }
 }
 
-static bool is_unknown(const char *name)
+bool annotation_is_unknown(const char *name)
 {
     return str_after(name, PREFIX) != NULL && annotation_find(name) == NULL;
 }
@@ -152,7 +152,7 @@ void annotations_warn(struct arena *a, const struct str_map *annotations,
     warn_ignored(a, ignored);
     for (size_t i = 0; i < annotations->count; i++) {
         const char *name = annotations->items[i].key;
-        if (!is_unknown(name))
+        if (!annotation_is_unknown(name))
             continue;
         const char *near = nearest(name);
         log_warning("annotation '%.128s': not known to this release, and ignored%s%s%s", name,
@@ -165,7 +165,7 @@ static void describe_unknown(const struct str_map *annotations, struct json_out 
     bool open = false;
     for (size_t i = 0; i < annotations->count; i++) {
         const char *name = annotations->items[i].key;
-        if (!is_unknown(name))
+        if (!annotation_is_unknown(name))
             continue;
         if (!open) {
             json_out_key(out, "unknownAnnotations");
