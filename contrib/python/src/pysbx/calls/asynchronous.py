@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pysbx.base.threads import run_in_thread, run_interrupted
 from pysbx.calls.call import Result
 from pysbx.calls.execution import Execution, Files, run_code
-from pysbx.calls.processes import Command, Process, ProcessOutput
+from pysbx.calls.processes import Command, Process
 from pysbx.calls.session import Sandbox
 from pysbx.calls.terminal import ENDED, Terminal, data_packets, size_packet
 from pysbx.errors import SandboxError
@@ -20,11 +20,20 @@ from pysbx.inside.wire import TERMINAL_PACKET
 from pysbx.options.keywords import SandboxOptions, Unpack
 from pysbx.options.options import Options
 
-if TYPE_CHECKING:
-    from pysbx.calls.forward import Forward
-
+P = ParamSpec("P")
 T = TypeVar("T")
 Use = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+def _in_thread(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return a method that calls one of Sandbox or Process in a thread: its parameters and text are the same."""
+
+    @functools.wraps(method)
+    async def called(self: Any, /, *arguments: P.args, **named: P.kwargs) -> T:
+        done: T = await self._use(lambda: method(self._blocking, *arguments, **named))
+        return done
+
+    return called
 
 
 async def run_code_async(
@@ -129,41 +138,30 @@ class AsyncProcess:
 
     def __init__(self, use: Use, process: Process) -> None:
         """Take a process: see AsyncSandbox.start."""
-        self._use, self._process = use, process
+        self._use, self._blocking = use, process
         self.pid, self.command = process.pid, process.command
 
     def __repr__(self) -> str:
         """Return it as the prompt shows it."""
         return f"<AsyncProcess {self.pid}: {self.command}>"
 
-    async def read(self, wait_sec: float = 0.0) -> ProcessOutput:
-        """Return what it has written since the last call: see Process.read."""
-        done: ProcessOutput = await self._use(lambda: self._process.read(wait_sec))
-        return done
-
-    async def write(self, data: bytes | str, *, close: bool = False) -> None:
-        """Write to its standard input: see Process.write."""
-        await self._use(lambda: self._process.write(data, close=close))
-
-    async def signal(self, number: int | str) -> None:
-        """Send a signal to it and the processes that it has started: see Process.signal."""
-        await self._use(lambda: self._process.signal(number))
-
-    async def wait(self, timeout_sec: float = 30.0) -> int:
-        """Wait for its end, and return its exit code: see Process.wait."""
-        code: int = await self._use(lambda: self._process.wait(timeout_sec))
-        return code
+    read = _in_thread(Process.read)
+    write = _in_thread(Process.write)
+    signal = _in_thread(Process.signal)
+    wait = _in_thread(Process.wait)
 
     async def exit_code(self) -> int | None:
         """Return its exit code, or None as long as it runs."""
-        code: int | None = await self._use(lambda: self._process.exit_code)
+        code: int | None = await self._use(lambda: self._blocking.exit_code)
         return code
 
 
 class AsyncSandbox:
     """A session for asyncio: see Sandbox. Use it in an `async with` statement.
 
-    Cancelling a run interrupts its code, and the session goes on.
+    Cancelling a run interrupts its code, and the session goes on. Callbacks are called in another thread. An
+    installation cannot be cancelled before pip is done. asyncio connects to a forwarded port by
+    `asyncio.open_unix_connection(forward.path)`.
 
     Attributes:
         sandbox: the session itself. Its methods block.
@@ -177,7 +175,7 @@ class AsyncSandbox:
         options: Options | None = None,
         **changes: Unpack[SandboxOptions],
     ) -> None:
-        """Prepare the session; see Sandbox. The callbacks are called in another thread."""
+        """Prepare the session; see Sandbox."""
         self.sandbox = Sandbox(on_stdout=on_stdout, on_stderr=on_stderr, options=options, **changes)
         self._turn = asyncio.Lock()  # uses wait for each other here, and not in a thread
 
@@ -194,35 +192,19 @@ class AsyncSandbox:
         async with self._turn:
             return await run_interrupted(work, self.sandbox.interrupt)
 
-    async def run(
-        self,
-        source: str,
-        argv: Iterable[str | os.PathLike[str]] = (),
-        stdin: bytes | str = b"",
-        *,
-        timeout_sec: float | None = None,
-        on_stdout: Callable[[str], None] | None = None,
-        on_stderr: Callable[[str], None] | None = None,
-    ) -> Execution:
-        """Run source text in the session: see Sandbox.run. The callbacks are called in another thread."""
-        heard = {"on_stdout": on_stdout, "on_stderr": on_stderr}
-        return await self._use(lambda: self.sandbox.run(source, argv, stdin, timeout_sec=timeout_sec, **heard))
+    @property
+    def _blocking(self) -> Sandbox:
+        return self.sandbox
 
-    async def shell(
-        self,
-        command: Command,
-        stdin: bytes | str = b"",
-        *,
-        cwd: str | os.PathLike[str] = "",
-        env: Mapping[str, str] | None = None,
-        timeout_sec: float | None = None,
-        on_stdout: Callable[[str], None] | None = None,
-        on_stderr: Callable[[str], None] | None = None,
-    ) -> Execution:
-        """Run a shell command in the session: see Sandbox.shell. The callbacks are called in another thread."""
-        options: dict[str, Any] = {"cwd": cwd, "env": env, "timeout_sec": timeout_sec}
-        options |= {"on_stdout": on_stdout, "on_stderr": on_stderr}
-        return await self._use(lambda: self.sandbox.shell(command, stdin, **options))
+    run = _in_thread(Sandbox.run)
+    shell = _in_thread(Sandbox.shell)
+    put = _in_thread(Sandbox.put)
+    get = _in_thread(Sandbox.get)
+    remove = _in_thread(Sandbox.remove)
+    files = _in_thread(Sandbox.files)
+    save = _in_thread(Sandbox.save)
+    install = _in_thread(Sandbox.install)
+    forward = _in_thread(Sandbox.forward)
 
     async def call(
         self,
@@ -234,30 +216,6 @@ class AsyncSandbox:
     ) -> Any:
         """Call a function in the session: see Sandbox.call."""
         return await self._use(lambda: self.sandbox.call(function, *arguments, result=result, types=types, **named))
-
-    async def put(self, files: Files | Mapping[Path, bytes | str]) -> None:
-        """Write files, by path relative to /work, or absolute: see Sandbox.put."""
-        await self._use(lambda: self.sandbox.put(files))
-
-    async def get(self, path: str | os.PathLike[str], limit: int | None = None) -> bytes:
-        """Return the content of a file: see Sandbox.get."""
-        return await self._use(lambda: self.sandbox.get(path, limit))
-
-    async def remove(self, path: str | os.PathLike[str]) -> None:
-        """Remove a file: see Sandbox.remove."""
-        await self._use(lambda: self.sandbox.remove(path))
-
-    async def files(self) -> dict[str, int]:
-        """Return the files of the session with their sizes: see Sandbox.files."""
-        return await self._use(self.sandbox.files)
-
-    async def save(self, path: str | os.PathLike[str], target: os.PathLike[str] | str) -> None:
-        """Write a file of the sandbox to a path of the host: see Sandbox.save."""
-        await self._use(lambda: self.sandbox.save(path, target))
-
-    async def install(self, *requirements: str) -> None:
-        """Add packages to the session: see Sandbox.install. It cannot be cancelled before pip is done."""
-        await self._use(lambda: self.sandbox.install(*requirements))
 
     async def start(
         self,
@@ -272,13 +230,6 @@ class AsyncSandbox:
     async def processes(self) -> list[AsyncProcess]:
         """Return the processes in the background: see Sandbox.processes."""
         return [AsyncProcess(self._use, one) for one in await self._use(self.sandbox.processes)]
-
-    async def forward(self, port: int) -> Forward:
-        """Return a local socket that leads to a port of the session: see Sandbox.forward.
-
-        asyncio connects to it by `asyncio.open_unix_connection(forward.path)`.
-        """
-        return await self._use(lambda: self.sandbox.forward(port))
 
     async def fork(self) -> AsyncSandbox:
         """Return a second session that continues from the state of this one: see Sandbox.fork."""
