@@ -123,11 +123,6 @@ static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
     return (int)syscall(SYS_close_range, first, last, flags);
 }
 
-static inline int sys_execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags)
-{
-    return (int)syscall(SYS_execveat, dirfd, path, argv, envp, flags);
-}
-
 static inline int sys_open_tree(int dirfd, const char *path, unsigned flags)
 {
     return (int)syscall(SYS_open_tree, dirfd, path, flags);

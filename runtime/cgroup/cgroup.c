@@ -36,17 +36,6 @@ const char *cgroup_manager_name(enum cgroup_manager manager)
     return manager_names[manager];
 }
 
-int cgroup_manager_parse(const char *name, enum cgroup_manager *manager)
-{
-    for (size_t i = 0; i < sizeof(manager_names) / sizeof(manager_names[0]); i++) {
-        if (strcmp(manager_names[i], name) == 0) {
-            *manager = (enum cgroup_manager)i;
-            return 0;
-        }
-    }
-    return -EINVAL;
-}
-
 int cgroup_create(const struct cgroup_plan *plan, int *dirfd, struct error *err)
 {
     *dirfd = -1;

@@ -22,8 +22,6 @@ struct cgroup_job; /* a scope that systemd is starting */
 
 /* Return the word of --cgroup-manager: "cgroupfs", "systemd" or "disabled". */
 const char *cgroup_manager_name(enum cgroup_manager manager);
-/* Set *manager to the manager of this name. 0, or -EINVAL for an unknown word. */
-int cgroup_manager_parse(const char *name, enum cgroup_manager *manager);
 
 /* Decide everything about the container's cgroup from the specification. This reads the system (mounts, own
  * cgroup, permissions) but changes nothing. If a rootless runtime may not create the cgroup and no limit is

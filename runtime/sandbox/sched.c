@@ -100,8 +100,6 @@ int sched_affinity_plan(struct arena *a, const struct spec_cpu_affinity *affinit
     *out = (struct sched_affinity_plan){0};
     if (affinity == NULL)
         return 0;
-    out->initial_list = affinity->initial;
-    out->final_list = affinity->final;
     if (affinity->initial != NULL && bitlist_parse(a, affinity->initial, &out->initial) < 0)
         return error_text(err, -EINVAL, "process.execCPUAffinity.initial: '%s' is not a list of CPUs",
                           affinity->initial);
@@ -145,13 +143,5 @@ void sched_describe(const struct sched_plan *plan, struct json_out *out)
     json_out_pair_u64(out, "runtime", plan->runtime);
     json_out_pair_u64(out, "deadline", plan->deadline);
     json_out_pair_u64(out, "period", plan->period);
-    json_out_map_close(out);
-}
-
-void sched_affinity_describe(const struct sched_affinity_plan *plan, struct json_out *out)
-{
-    json_out_map_open(out);
-    json_out_pair_string(out, "initial", plan->initial_list);
-    json_out_pair_string(out, "final", plan->final_list);
     json_out_map_close(out);
 }

@@ -35,8 +35,7 @@ int sched_apply(const struct sched_plan *plan, struct error *err);
 void sched_describe(const struct sched_plan *plan, struct json_out *out);
 
 struct sched_affinity_plan {
-    struct bitlist initial, final;         /* empty: no change */
-    const char *initial_list, *final_list; /* as config.json has them */
+    struct bitlist initial, final; /* empty: no change */
 };
 
 /* `exec`: plan the affinity. affinity NULL: there is nothing to do. Return 0, or -EINVAL with the JSON path.
@@ -48,7 +47,5 @@ int sched_affinity_plan(struct arena *a, const struct spec_cpu_affinity *affinit
 int sched_apply_initial(const struct sched_affinity_plan *plan, struct error *err);
 /* Set the final affinity, in the cgroup and before execve(2). Return 0 or a negative errno. */
 int sched_apply_final(const struct sched_affinity_plan *plan, struct error *err);
-/* Write a map of the two lists. */
-void sched_affinity_describe(const struct sched_affinity_plan *plan, struct json_out *out);
 
 #endif

@@ -98,13 +98,10 @@ def test_a_heavy_module_would_be_noticed() -> None:
 def test_every_name_is_found_in_its_module() -> None:
     tree = ast.parse(inspect.getsource(pysbx))
     checked = next(node for node in tree.body if isinstance(node, ast.If))
-    for_checkers = {f"pysbx.{module}": names for module, names in pysbx._MODULES.items()}
-    assert for_checkers == {
-        node.module: tuple(name.name for name in node.names)
-        for node in checked.body
-        if isinstance(node, ast.ImportFrom)
+    assert {name: f"pysbx.{module}" for name, module in pysbx._MODULE_OF.items()} == {
+        name.name: node.module for node in checked.body if isinstance(node, ast.ImportFrom) for name in node.names
     }
-    assert sorted(name for names in pysbx._MODULES.values() for name in names) == sorted(pysbx.__all__)
+    assert pysbx._MODULE_OF.keys() == set(pysbx.__all__)
 
 
 def test_the_package_looks_as_if_all_names_were_imported() -> None:

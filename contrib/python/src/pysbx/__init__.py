@@ -82,34 +82,11 @@ __all__ = [
     "sandbox_async",
 ]
 
-# The module of each name of __all__.
-_MODULES = {
+# The names of __all__ by their modules; those of errors are all others.
+_MODULES: dict[str, tuple[str, ...]] = {
+    "errors": (),
     "calls.asynchronous": ("AsyncSandbox", "run_code_async"),
     "calls.decorator": ("sandbox", "sandbox_async"),
-    "errors": (
-        "DependencyInstallError",
-        "ForgedAnswerError",
-        "LimitsNotEnforceableError",
-        "PlatformNotSupportedError",
-        "PodmanNotInstalledError",
-        "PolicyViolationError",
-        "SandboxError",
-        "SandboxExecutionError",
-        "SandboxFileError",
-        "SandboxFileNotFoundError",
-        "SandboxFileTooLargeError",
-        "SandboxInvalidPathError",
-        "SandboxIsADirectoryError",
-        "SandboxMemoryError",
-        "SandboxNotADirectoryError",
-        "SandboxNotRegularFileError",
-        "SandboxOptionError",
-        "SandboxPermissionError",
-        "SandboxStartupError",
-        "SandboxTimeoutError",
-        "SerializationError",
-        "Violation",
-    ),
     "calls.execution": ("Execution", "ExecutionError", "run_code"),
     "options.hints": ("ErrorReport", "explain"),
     "options.keywords": ("SandboxOptions",),
@@ -118,7 +95,7 @@ _MODULES = {
     "calls.processes": ("Process", "ProcessOutput"),
     "calls.session": ("Sandbox",),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = dict.fromkeys(__all__, "errors") | {name: module for module, names in _MODULES.items() for name in names}
 
 # Type checkers read the imports above. They would accept any name of a module that has a __getattr__.
 if not TYPE_CHECKING:
