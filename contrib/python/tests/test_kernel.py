@@ -22,6 +22,7 @@ from jupyter_client.manager import KernelManager
 from pysbx import kernel
 from pysbx.command import main
 from tests.conftest import containers
+from tests.packages import make_wheel
 
 OPTIONS = ("--virtualenv", sys.prefix, "--memory", "1024")
 
@@ -110,6 +111,83 @@ def test_figures_and_tables_are_in_the_notebook(sand: Kernel) -> None:
     assert "<table" in table["text/html"]
     shown = sand.run("from IPython.display import HTML, display; display(HTML('<b>bold</b>'))")["data"][0]
     assert shown["text/html"] == "<b>bold</b>"
+    for show in ("figure", "figure.show()"):
+        drawn = sand.run(f"import plotly.graph_objects; figure = plotly.graph_objects.Figure(); {show}")["data"][0]
+        assert "application/vnd.plotly.v1+json" in drawn
+
+
+def test_widgets_hear_what_the_user_does(sand: Kernel) -> None:
+    shown = sand.run("import ipywidgets; slider = ipywidgets.IntSlider(); slider")["data"][0]
+    model = shown["application/vnd.jupyter.widget-view+json"]["model_id"]
+    change = {"method": "update", "state": {"value": 7}, "buffer_paths": []}
+    sand.client.shell_channel.send(sand.client.session.msg("comm_msg", {"comm_id": model, "data": change}))
+    assert sand.run("slider.value")["data"] == [{"text/plain": "7"}]
+
+
+def test_pip_says_at_once_that_there_is_no_network(sand: Kernel) -> None:
+    said = "this kernel has no network: repeat its `pysbx kernel install` with --with 'none-such>1', and restart it\n"
+    assert sand.run("%pip install 'none-such>1'")["stream"] == f"UsageError: {said}"
+    assert sand.run("!pip install -q 'none-such>1' 2>/dev/null")["stream"] == said
+    assert "already satisfied" in sand.run("%pip install 'numpy>1'")["stream"]
+    assert sand.run("def say(text):\n    !echo {text}\nsay('local')")["stream"] == "local\r\n"
+
+
+def ask_debugger(sand: Kernel, command: str, **arguments: Any) -> Any:
+    """Send a request of the Debug Adapter Protocol, and return the body of its answer."""
+    content = {"type": "request", "seq": 1, "command": command, "arguments": arguments}
+    sand.client.control_channel.send(sand.client.session.msg("debug_request", content))
+    while (reply := sand.client.get_control_msg(timeout=60))["msg_type"] != "debug_reply":
+        pass
+    assert reply["content"]["success"], reply["content"]
+    return reply["content"].get("body")
+
+
+def test_the_debugger_stops_at_a_breakpoint(sand: Kernel, installed: str) -> None:
+    assert json.loads(Path(installed).read_text())["metadata"]["debugger"]
+    ask_debugger(sand, "initialize", clientID="test", adapterID="test", pathFormat="path")
+    ask_debugger(sand, "attach")
+    path = ask_debugger(sand, "dumpCell", code="a = 41\nb = a + 1\nb")["sourcePath"]
+    ask_debugger(sand, "setBreakpoints", source={"path": path}, breakpoints=[{"line": 2}], sourceModified=False)
+    ask_debugger(sand, "configurationDone")
+    sand.client.execute("a = 41\nb = a + 1\nb")
+    while (heard := sand.client.get_iopub_msg(timeout=60))["content"].get("event") != "stopped":
+        pass
+    thread = heard["content"]["body"]["threadId"]
+    assert ask_debugger(sand, "stackTrace", threadId=thread)["stackFrames"][0]["line"] == 2
+    found = ask_debugger(sand, "inspectVariables")["variables"]
+    assert ("a", "41") in [(one["name"], one["value"]) for one in found]
+    ask_debugger(sand, "continue", threadId=thread)
+    ask_debugger(sand, "disconnect", restart=False, terminateDebuggee=True)
+    assert sand.run("b")["data"] == [{"text/plain": "42"}]
+
+
+def test_channels_can_be_encrypted(installed: str) -> None:
+    """With CurveZMQ: the kernel has the keys from its connection file, and the package only hands the bytes on."""
+    sand = Kernel(transport_encryption="required")
+    assert sand.run("6 * 7")["data"] == [{"text/plain": "42"}]
+    sand.close()
+
+
+def test_a_kernel_whose_packages_cannot_be_imported_before_starts_warm(
+    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_wheel(
+        tmp_path, "thing", "1.0", "import threading, time\nthreading.Thread(target=time.sleep, args=(9,)).start()\n"
+    )
+    assert main(["kernel", "install", "--name", "one", "--with", "thing", "--wheels", str(tmp_path), *OPTIONS]) == 0
+    said = capfd.readouterr().err
+    assert said.startswith("pysbx: installing thing\npysbx: installed thing in ")
+    assert "pysbx: the packages are imported by cells, not before (--preload names some that are): " in said
+    assert "cold" not in said
+    assert "--preload=ipykernel.zmqshell" in json.loads((data / "kernels/one/kernel.json").read_text())["argv"]
+
+
+def test_the_packages_of_a_kernel_show_figures_of_all_kinds(tmp_path: Path) -> None:
+    for name in ("ipykernel", "nbformat"):
+        make_wheel(tmp_path, name, "9.0", "")
+    made = kernel.kernel_options(dependencies=["nbformat>1"], wheels=str(tmp_path))
+    assert made.dependencies == ("ipykernel", "nbformat>1")
+    assert "nbformat" not in made.preload
 
 
 def test_an_interrupt_keeps_the_names_and_a_restart_forgets_them(sand: Kernel) -> None:
@@ -229,7 +307,7 @@ def test_a_url_with_a_token_is_a_secret(tmp_path: Path) -> None:
         ("--index-url=https://me:token@index.example/", 0o600),
         ("--with=six @ https://x.example/", 0o644),
     ):
-        made = kernel.install(tmp_path, "one", "One", ["python3", word], shared=True)
+        made = kernel.install(tmp_path, "one", "One", ["python3", word], {}, shared=True)
         assert stat.S_IMODE((made / "kernel.json").stat().st_mode) == mode
 
 

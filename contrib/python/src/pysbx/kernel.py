@@ -33,7 +33,10 @@ from pysbx.options.options import Options, make_options
 
 Json = dict[str, Any]
 
-PACKAGE, MODULE = "ipykernel", "ipykernel_launcher"
+# plotly and others show nothing without nbformat.
+PACKAGES, MODULE = ("ipykernel", "nbformat"), "ipykernel_launcher"
+# The kernel's own specification. It says whether this ipykernel has a debugger and encryption.
+DESCRIBE = "import json, ipykernel.kernelspec as found; print(json.dumps(found.get_kernel_dict()))"
 # The modules that a kernel imports at its start.
 PRELOAD = (
     "IPython.core.completer",
@@ -61,6 +64,7 @@ PRELOAD = (
 # ipykernel does not watch process 1, which is the sandbox's init.
 PARENT = {"JPY_PARENT_PID": "1"}
 INLINE = "module://matplotlib_inline.backend_inline"
+DESCRIBE_SEC = 60.0
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 # Ports in the sandbox, which has a loopback of its own.
 FIRST_PORT = 50001
@@ -89,9 +93,13 @@ def kernel_options(**given: Any) -> Options:
     if options.allow_network.kind in ("none", "host"):
         raise SandboxError("kernel: it needs a loopback of its own: leave the network out, or name hosts")
     own = options.virtualenv or options.rootfs or options.image
-    if not own and not any(re.match(rf"{PACKAGE}(?![\w-])", one) for one in options.dependencies):
-        options = replace(options, dependencies=tuple(sorted((*options.dependencies, PACKAGE))))
-    preload = tuple(dict.fromkeys((*prepare(options).options.preload, *PRELOAD)))
+    if not own:
+        given_names = [re.split(r"[^\w.-]", one)[0] for one in options.dependencies]
+        missing = [one for one in PACKAGES if one not in given_names]
+        options = replace(options, dependencies=tuple(sorted((*options.dependencies, *missing))))
+    # Of nbformat, few cells need more than that it is there, and a module that it imports cannot be in a snapshot.
+    found = (one for one in prepare(options).options.preload if one != "nbformat")
+    preload = tuple(dict.fromkeys((*found, *PRELOAD)))
     # As the session will have it, so that `kernel install` prepares what `kernel run` uses.
     return replace(options, preload=preload, session=True)
 
@@ -102,7 +110,30 @@ def check_name(name: str) -> None:
         raise ValueError(f"--name: {name!r:.120} is not made of letters, digits, '.', '_' and '-'")
 
 
-def install(directory: Path, name: str, display_name: str, argv: list[str], *, shared: bool = False) -> Path:
+def describe(options: Options) -> Json:
+    """Return those parts of a specification that depend on the ipykernel of the sandbox, which it is asked for.
+
+    Raises:
+        SandboxError: the sandbox cannot run it.
+    """
+    with Sandbox(options=options) as session:
+        done = session.run(DESCRIBE, timeout_sec=DESCRIBE_SEC)
+    try:
+        found = json.loads(done.stdout.splitlines()[-1] if done.stdout else "")
+        about = found.get("metadata", {})
+        metadata: Json = {"debugger": about.get("debugger") is True}
+        if "curve" in about.get("supported_encryption", ()):
+            metadata["supported_encryption"] = ["curve"]
+        protocol = re.fullmatch(r"\d\.\d", str(found.get("kernel_protocol_version", "")))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        why = str(done.error.message if done.error else error)
+        raise SandboxError(f"kernel: the sandbox has no ipykernel that works: {why:.300}") from error
+    return {"metadata": metadata} | ({"kernel_protocol_version": protocol[0]} if protocol else {})
+
+
+def install(
+    directory: Path, name: str, display_name: str, argv: list[str], about: Json, *, shared: bool = False
+) -> Path:
     """Write the specification of a kernel, and return its directory.
 
     Args:
@@ -110,6 +141,7 @@ def install(directory: Path, name: str, display_name: str, argv: list[str], *, s
         name: of the kernel.
         display_name: the name for people.
         argv: the command that runs it, without its connection file.
+        about: the rest of the specification: see describe.
         shared: whether other users may read it. They may not if the command contains a secret.
 
     Raises:
@@ -126,7 +158,7 @@ def install(directory: Path, name: str, display_name: str, argv: list[str], *, s
         "display_name": display_name,
         "language": "python",
         "interrupt_mode": "signal",
-        "metadata": {"debugger": False},
+        **about,
     }
     write_whole(made / "kernel.json", json.dumps(content, indent=1).encode(), 0o600 if private else 0o644)
     return made

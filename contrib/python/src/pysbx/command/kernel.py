@@ -14,6 +14,7 @@ from pysbx.options import command_line
 from pysbx.options.declaration import keep_path
 from pysbx.options.keywords import OPTIONS
 from pysbx.options.mount import Mount
+from pysbx.options.options import Options
 
 # Options whose value may be a path.
 MAYBE_PATHS = ("profile", "seccomp")
@@ -75,23 +76,39 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
     return words
 
 
+def _build(options: Options) -> str:
+    """Create the snapshot of a kernel, if it is to start warm; return "", or the reason why there is none."""
+    from pysbx.base.runtime import build_snapshot  # noqa: PLC0415 (as pysbx.kernel)
+    from pysbx.calls.prepare import prepare  # noqa: PLC0415
+
+    bundle = prepare(options)
+    return "" if options.warm == "off" else build_snapshot(str(bundle.path), bundle.enforcement.manager)
+
+
 def install(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx kernel install`: prepare the sandbox, then write the specification."""
     from pysbx import kernel  # noqa: PLC0415 (asyncio)
-    from pysbx.base.runtime import build_snapshot  # noqa: PLC0415
-    from pysbx.calls.prepare import prepare  # noqa: PLC0415
 
     kernel.check_name(arguments.name)  # before packages are installed, which takes long
     made = kernel.kernel_options(**command_line.given(arguments))
-    bundle = prepare(made)
-    cold = made.warm == "off"
-    reason = "" if cold else build_snapshot(str(bundle.path), bundle.enforcement.manager)
+    reason = _build(made)
+    if reason and made.dependencies and not arguments.preload:
+        # A package that needs a minute, or cannot be in a snapshot, is imported by cells. The kernel still starts warm.
+        before, arguments.preload = reason, list(kernel.PRELOAD)
+        made = kernel.kernel_options(**command_line.given(arguments))
+        reason = _build(made)
+        if not reason:
+            said = "the packages are imported by cells, not before (--preload names some that are)"
+            print(f"pysbx: {said}: {before}", file=sys.stderr)
     if reason:
         print(f"pysbx: the kernel starts cold: {reason}", file=sys.stderr)
+    about = kernel.describe(made)
     title = arguments.display_name or f"Python in a sandbox ({arguments.name})"
     # The interpreter by its path: Jupyter may belong to another one. It starts in the directory of the notebook.
     argv = children.module("pysbx", "kernel", "run", *words_of(arguments))
-    path = kernel.install(_directory(arguments.prefix), arguments.name, title, argv, shared=bool(arguments.prefix))
+    path = kernel.install(
+        _directory(arguments.prefix), arguments.name, title, argv, about, shared=bool(arguments.prefix)
+    )
     print(f"kernel '{arguments.name}' is installed in {path}")
     return 0
 

@@ -9,10 +9,12 @@ import inspect
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import takewhile
 from types import CodeType
 from typing import Any
 
@@ -30,6 +32,7 @@ FIELD = re.compile(r"\{([^{}]+)\}")
 IGNORED = ("matplotlib", "config", "load_ext", "reload_ext", "autoreload", "reset", "pylab", "colors", "precision")
 SITE = "/work/.packages"
 NO_PIP = "this sandbox has no pip: name the packages when the sandbox is made"
+NO_NETWORK = "this sandbox has no network: name the packages when the sandbox is made, or use Sandbox.install"
 _loop: Any = None
 
 
@@ -151,6 +154,15 @@ def _are_installed(words: list[str]) -> bool:
         return False
 
 
+def has_network() -> bool:
+    """Tell whether there is an interface to other hosts, or a proxy that leads to some."""
+    try:
+        others = [name for _, name in socket.if_nameindex() if name != "lo"]
+    except OSError:  # a filter refuses such sockets
+        others = []
+    return bool(others or os.environ.get("https_proxy"))
+
+
 def pip(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:
     """Run a line with ! that calls pip. As with other commands, a failure is no error of the code."""
     names["_exit_code"] = 1
@@ -171,14 +183,59 @@ def _pip(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:
         return
     if subprocess.run([sys.executable, "-c", "import pip"], check=False, stderr=subprocess.DEVNULL).returncode:
         raise UsageError(NO_PIP)
+    offline = words[:1] == ["install"] and not has_network()
     if words[:1] == ["install"]:
         words[1:1] = ["--target", SITE, "--no-warn-script-location", "--disable-pip-version-check"]
-    subprocess.run([sys.executable, "-m", "pip", *words], check=True)
+    words += ["--no-index"] if offline else []  # pip would try for a quarter of a minute
+    code = subprocess.run([sys.executable, "-m", "pip", *words], check=not offline).returncode
+    if code:
+        raise UsageError(NO_NETWORK)
     if SITE not in sys.path:
         sys.path.append(SITE)
     import importlib
 
     importlib.invalidate_caches()
+
+
+def _pip_words(command: str) -> list[str]:
+    """Return the arguments of pip if a command begins with a call of it; otherwise none."""
+    found = shlex.shlex(command, posix=True, punctuation_chars=True)
+    found.whitespace_split = True
+    try:
+        words = list(takewhile(lambda word: not set(word) <= set("();<>|&"), found))
+    except ValueError:
+        return []
+    program, *rest = words or [""]
+    if rest[:2] == ["-m", "pip"] and os.path.basename(program).startswith("python"):
+        return rest[2:]
+    return rest if program in ("pip", "pip3") else []
+
+
+def refuse_pip(module: Any) -> None:
+    """Change ipykernel.zmqshell: if pip would download where there is no network, say so instead."""
+    system = module.system
+
+    def run(command: str) -> Any:
+        words = [word for word in _pip_words(command) if not word.isdigit()]  # as in 2>/dev/null
+        if words[:1] != ["install"] or has_network():
+            return system(command)
+        # Without downloads, and also where only other programs may install packages.
+        tried = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", *words[1:]]
+        if not subprocess.run(tried, check=False, capture_output=True).returncode:
+            return system(command)
+        named = [f"--with {shlex.quote(word)}" for word in words[1:] if word[:1].isalpha()]
+        said = f"this kernel has no network: repeat its `pysbx kernel install` with {' '.join(named)}, and restart it"
+        if command.startswith(sys.executable):  # %pip
+            from IPython.core.error import UsageError as InCell
+
+            raise InCell(said)
+        print(said, file=sys.stderr)
+        return 1
+
+    module.system = run
+
+
+PATCHES = {"ipykernel.zmqshell": refuse_pip}
 
 
 def _directory(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:

@@ -152,7 +152,11 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     if has_own_directory():
         own_files.forget_hidden(sys.path[0])
     patches.install(pools.PATCHES)
-    if not request.get("kernel"):  # which shows figures and objects itself
+    if request.get("kernel"):  # which shows figures and objects itself
+        from .notebook import PATCHES
+
+        patches.install(PATCHES)
+    else:
         patches.install(figures.PATCHES | display.PATCHES)
         if not request.get("prompt"):
             patches.install(display.TABLES)

@@ -45,13 +45,14 @@ def _lines(what: str) -> Iterator[Callable[[str], None]]:
 def installing(what: str) -> Iterator[Callable[[str], None] | None]:
     """Show a bar that moves, and the installer's last line; yield a function for its output.
 
-    A function of install_progress takes the place of the bar. In a notebook, where a user waits too, it is two lines.
+    A function of install_progress takes the place of the bar. In a notebook, where a user waits too, and for a kernel,
+    it is two lines.
     """
     if (listener := _listener.get()) is not None:
         yield listener
         return
     if not sys.stderr.isatty():
-        with _lines(what) if "ipykernel" in sys.modules else nullcontext() as show:
+        with _lines(what) if sys.modules.keys() & {"ipykernel", "pysbx.kernel"} else nullcontext() as show:
             yield show
         return
     from rich.console import Console  # noqa: PLC0415 (a tenth of a second, for a terminal only)
