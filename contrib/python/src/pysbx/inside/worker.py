@@ -204,7 +204,9 @@ def listing(request: Message) -> Message:
     found = {}
     for directory in DIRECTORIES:
         start = moved(directory)
-        for top, _, names in os.walk(start):
+        for top, directories, names in os.walk(start):
+            # A virtualenv that the host keeps at such a path is the interpreter's.
+            directories[:] = [one for one in directories if os.path.join(top, one) != sys.prefix]
             for name in names:
                 path = os.path.join(top, name)
                 with contextlib.suppress(OSError):  # another process has just removed it
