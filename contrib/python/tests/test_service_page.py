@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from pysbx.service.http.pages import PAGES
+from pysbx.service.http.pages import FRAME, PAGES
 from pysbx.service.sandboxes.preparation import PREPARING
 from tests.browser import CONTROL, PROGRAM, SHIFT, Page, browser
 from tests.packages import make_wheel
@@ -68,6 +70,8 @@ def enter(page: Page, service: Server) -> None:
     page.mode("light")
     page.go(f"http://{service.address}/")
     page.wait("document.querySelector('#login').open")
+    # Before the first try the page complains of nothing.
+    assert page.value("[...document.querySelectorAll('.notice')].filter(one => one.checkVisibility()).length") == 0
     page.type(TOKEN)
     page.press("Enter")
     page.wait("document.querySelector('#about').textContent.startsWith('Python 3')")
@@ -99,7 +103,8 @@ def keep_pictures(page: Page, name: str) -> None:
     if (folder := os.environ.get("TEST_PICTURES")) is not None:
         for scheme in ("light", "dark"):
             for width, pixels in WIDTHS.items():
-                page.mode(scheme, pixels)
+                page.mode(scheme, pixels, 2200)  # the browser paints no frames below the window
+                time.sleep(0.5)
                 page.picture(Path(folder, f"{name}-{scheme}-{width}.png"))
         page.mode("light")
 
@@ -110,10 +115,15 @@ def test_the_pages_need_no_token_and_load_nothing_from_elsewhere(service: Server
             answer = stranger.get(place)
             assert (answer.status_code, answer.headers["content-type"]) == (200, kind), place
             policy = answer.headers["content-security-policy"].split("; ")
-            assert {"default-src 'none'", "script-src 'self'", "connect-src 'self'", "form-action 'none'"} <= set(
-                policy
-            )
-            assert "unsafe" not in answer.headers["content-security-policy"]
+            assert {"default-src 'none'", "form-action 'none'"} <= set(policy)
+            if place == FRAME:  # its content has an origin of its own, and no permission to connect
+                assert "sandbox allow-scripts" in policy
+                assert not any(
+                    word in answer.headers["content-security-policy"] for word in ("-src 'self'", "http", "*")
+                )
+            else:
+                assert {"script-src 'self'", "connect-src 'self'"} <= set(policy)
+                assert "unsafe" not in answer.headers["content-security-policy"]
             assert answer.headers["x-content-type-options"] == "nosniff"
             assert "://" not in answer.text, f"{name} names an address"
         assert stranger.get("/openapi.json").status_code == 401
@@ -163,6 +173,12 @@ def test_the_token_stays_in_the_tab(page: Page) -> None:
     page.value("document.querySelector('[value=forget]').click()")
     page.wait("document.querySelector('#about').textContent === 'needs a token'")
     assert page.value("sessionStorage.getItem('pysbx-token')") is None
+    page.wait("document.querySelector('#login').open")
+    page.value("document.querySelector('#secret').focus(); 1")
+    page.type("another")
+    page.press("Enter")
+    page.wait("document.querySelector('#wrong').checkVisibility()")
+    assert page.value("document.querySelector('#wrong').textContent") == "This token is not known here."
 
 
 @needs_browser
@@ -201,6 +217,86 @@ def test_what_code_writes_is_text_and_never_a_part_of_the_page(page: Page) -> No
     # Even a mistake of the page could not make HTML of it: the policy demands Trusted Types, and allows none.
     refused = page.value("(() => { try { document.body.innerHTML = 'x'; return '' } catch (e) { return e.name } })()")
     assert refused == "TypeError"
+
+
+# Says to the page what the code of a frame can do.
+ESCAPES = """<p>shown</p><script>
+const can = (work) => { try { return Boolean(work()); } catch { return false; } };
+const load = (kind) => new Promise((done) => {
+  const made = document.createElement(kind);
+  made.onload = () => done(true);
+  made.onerror = () => done(false);
+  made.rel = 'stylesheet';
+  made.src = made.href = 'ADDRESS/';
+  document.body.append(made);
+});
+(async () => {
+  const said = {
+    page: can(() => parent.document), top: can(() => { top.location = 'ADDRESS/'; return true; }),
+    storage: can(() => sessionStorage), popup: can(() => open('ADDRESS/')),
+    fetch: await fetch('ADDRESS/').then(() => true, () => false),
+    image: await load('img'), script: await load('script'), style: await load('link'),
+  };
+  parent.postMessage(said, '*');
+  location = 'ADDRESS/';
+})();
+</script>"""
+HEAR = "heard = []; addEventListener('message', ({data}) => heard.push(data)); 1"
+
+
+@needs_browser
+def test_html_is_shown_in_a_frame_that_reaches_nothing(page: Page, service: Server) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        page.value(HEAR)
+        source = ESCAPES.replace("ADDRESS", "http://{}:{}".format(*stranger.getsockname()))
+        run(page, f"from IPython.display import HTML\nHTML({source!r})")
+        page.wait("heard.some((one) => typeof one === 'object')")
+        said = page.value("heard.find((one) => typeof one === 'object')")
+        assert {name for name, able in said.items() if able} == set()
+        assert page.value("location.pathname + document.title") == "/pysbx"
+        stranger.settimeout(1)
+        with suppress(TimeoutError):
+            while True:  # Chromium connects in advance, also for what the policy refuses then. It sends nothing.
+                connection, _ = stranger.accept()
+                connection.settimeout(1)
+                with connection, suppress(TimeoutError):
+                    assert connection.recv(1) == b""
+
+
+@needs_browser
+def test_tables_and_plotly_are_shown(page: Page) -> None:
+    run(page, "import pandas\npandas.DataFrame({'n': range(20), 'square': [n * n for n in range(20)]})")
+    height = "parseInt(document.querySelector('#figures iframe')?.style.height || 0)"
+    page.wait(f"{height} > 300")
+    keep_pictures(page, "table")
+    run(page, "import plotly.graph_objects as go\ngo.Figure(go.Bar(x=['a', 'b'], y=[1, 4]), {'title': '</script>'})")
+    page.wait(f"{height} > 400")
+    time.sleep(1)  # plotly draws after that
+    keep_pictures(page, "plotly")
+
+
+def choose_file(page: Page, path: Path) -> None:
+    """Choose a file at the page, as a user does in a dialog of the browser."""
+    element = page.send("Runtime.evaluate", expression="document.querySelector('#upload')")["result"]["objectId"]
+    page.send("DOM.setFileInputFiles", files=[str(path)], objectId=element)
+
+
+@needs_browser
+def test_files_are_given_to_runs_and_sessions(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "my data.txt").write_text("content")
+    choose_file(page, tmp_path / "my data.txt")
+    assert run(page, "print(open('my data.txt').read())") == "content\n"
+    page.value("document.querySelector('#new').click()")
+    page.wait("document.querySelector('#where').value !== ''")
+    choose_file(page, tmp_path / "my data.txt")
+    page.wait("document.querySelector('#kept').innerText.includes('my data.txt (7 B)')")
+    assert run(page, "open('/output/made', 'w').write(open('my data.txt').read())") == "7\n"
+    page.wait("document.querySelector('#kept').innerText.includes('/output/made')")
+    keep_pictures(page, "files")
+    page.value("document.querySelector('#kept [aria-label=\"Remove my data.txt\"]').click()")
+    page.wait("!document.querySelector('#kept').innerText.includes('my data.txt')")
+    page.value("[...document.querySelectorAll('#sessions button')].find(one => one.textContent === 'End').click()")
+    page.wait("document.querySelector('#where').value === ''")
 
 
 # Press the button that ends the first session that is ready.

@@ -1,8 +1,9 @@
 """The page for a browser: GET / runs programs, by the same API as every caller.
 
 It needs no token, because it contains nothing. The user enters the token, which stays in the tab. Output of a sandbox
-gets to the page as text and images only. The policy below also refuses scripts, styles, forms and frames that are not
-files of this directory. See https://www.w3.org/TR/CSP3/.
+gets to the page as text and images only. HTML is shown in a frame, which has an origin of its own and no network. The
+policies below also refuse scripts, styles, forms and frames that are not files of this directory. See
+https://www.w3.org/TR/CSP3/.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from fastapi.responses import JSONResponse
 
 WEB = Path(__file__).with_name("web")
 HTML = "text/html; charset=utf-8"
+FRAME = "/web/frame.html"
 # route, file, media type
 PAGES: tuple[tuple[str, str, str], ...] = (
     ("/", "index.html", HTML),
+    (FRAME, "frame.html", HTML),
     ("/web/page.css", "page.css", "text/css; charset=utf-8"),
     ("/web/page.js", "page.js", "text/javascript; charset=utf-8"),
     ("/web/service.js", "service.js", "text/javascript; charset=utf-8"),
@@ -31,6 +34,7 @@ POLICY = "; ".join(
         "style-src 'self'",
         "img-src data:",
         "connect-src 'self'",
+        "frame-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
@@ -38,8 +42,24 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
+# Of the frame, whose content may be hostile. The policy of the page keeps it from going to another address.
+FRAME_POLICY = "; ".join(
+    (
+        "sandbox allow-scripts",
+        "default-src 'none'",
+        "script-src 'unsafe-inline'",
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        "font-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'self'",
+        "webrtc 'block'",
+    )
+)
 HEADERS = {
     "Content-Security-Policy": POLICY,
+    "X-DNS-Prefetch-Control": "off",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -79,6 +99,8 @@ def _add_health(app: FastAPI) -> None:
 
 
 def _add(app: FastAPI, route: str, content: bytes, kind: str) -> None:
+    headers = {**HEADERS, "Content-Security-Policy": FRAME_POLICY} if route == FRAME else HEADERS
+
     @app.get(route, name=f"page {route}", include_in_schema=False)
     async def page() -> Response:
-        return Response(content, media_type=kind, headers=HEADERS)
+        return Response(content, media_type=kind, headers=headers)

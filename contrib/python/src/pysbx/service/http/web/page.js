@@ -1,4 +1,5 @@
-// The page: an editor, runs, their results, sessions. Everything that code has written is shown as text or as an image.
+// The page: an editor, runs, their results, sessions. Output of code is shown as text, as an image, or in a frame that has
+// no origin and no network: see frame.html.
 
 import { addModes, call, element, events, json, keepToken, Problem, token } from "./service.js";
 
@@ -14,10 +15,10 @@ let running = null; // {abort, session} while a program runs
 let shown = 0;
 
 function complain(error) {
-  const notice = by("notice");
-  notice.hidden = !error;
-  notice.textContent = error ? error.message : "";
-  if (error instanceof Problem && error.status === 401) login(token() ? "The service does not know this token." : "");
+  const asks = error instanceof Problem && error.status === 401;
+  by("notice").hidden = !error || asks;
+  by("notice").textContent = error && !asks ? error.message : "";
+  if (asks) login(token() ? "This token is not known here." : "");
 }
 
 // Editor
@@ -106,31 +107,74 @@ function showFacts(done) {
   if (done.truncated) fact("output was left out", "warn");
 }
 
-function showImage(source, name) {
-  const list = by("figures").querySelector("div");
-  if ([...list.querySelectorAll("img")].some((one) => one.src === source)) return;
-  list.append(element("figure", {}, element("img", { src: source, alt: name }), element("figcaption", {}, name)));
+function showFigure(content, name) {
+  by("figures").querySelector("div").append(element("figure", {}, content, element("figcaption", {}, name)));
   by("figures").hidden = false;
+}
+
+function showImage(source, name) {
+  if ([...by("figures").querySelectorAll("img")].some((one) => one.src === source)) return;
+  showFigure(element("img", { src: source, alt: name }), name);
+}
+
+function showHtml(text, name) {
+  const frame = element("iframe", { src: "web/frame.html", title: name });
+  frame.sandbox = "allow-scripts";
+  frame.addEventListener("load", () => frame.contentWindow.postMessage(text, "*"), { once: true });
+  showFigure(frame, name);
+}
+
+window.addEventListener("message", (event) => {
+  const frame = [...by("figures").querySelectorAll("iframe")].find((one) => one.contentWindow === event.source);
+  if (frame && typeof event.data === "number") frame.style.height = `${Math.min(Math.max(event.data + 2, 40), 700)}px`;
+});
+
+// The JavaScript of plotly is taken from the package in the sandbox, because a frame loads nothing.
+const PLOTLY = `import gzip, pathlib, plotly
+found = pathlib.Path(plotly.__file__).parent / "package_data/plotly.min.js"
+pathlib.Path("/output/plotly").write_bytes(gzip.compress(found.read_bytes()))`;
+let plotly = null; // the promise of its text
+
+const decoded = (text) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+
+async function loadPlotly(choice) {
+  const done = await json("POST", "v1/run", { ...choice, code: PLOTLY });
+  if (!done.artifacts.length) throw new Problem(0, { title: "plotly cannot be shown", detail: done.error?.message || done.left_out.join() });
+  const found = new Blob([decoded(done.artifacts[0].base64)]).stream();
+  return new Response(found.pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+async function showPlotly(figure, name, choice) {
+  plotly = plotly || loadPlotly(choice);
+  try {
+    const call = `{ const { data, layout } = ${figure}; Plotly.newPlot("figure", data, layout, { responsive: true }); }`;
+    const parts = [await plotly, call].map((text) => `<script>${text.replaceAll("</script", "<\\/script")}</script>`);
+    showHtml(`<div id="figure"></div>${parts.join("")}`, name);
+  } catch (error) {
+    plotly = null;
+    complain(error);
+  }
 }
 
 function showFile(file) {
   const kind = OF_NAMES[file.name.split(".").pop().toLowerCase()];
   if (kind) showImage(`data:${kind};base64,${file.base64}`, file.name);
-  const content = Uint8Array.from(atob(file.base64), (char) => char.charCodeAt(0));
-  const address = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
+  const address = URL.createObjectURL(new Blob([decoded(file.base64)], { type: "application/octet-stream" }));
   const link = element("a", { href: address, download: file.name.split("/").pop() }, file.name);
   by("files").querySelector("ul").append(element("li", {}, link, ` (${bytes(file.size)})`));
   by("files").hidden = false;
 }
 
-function showDisplay(bundle, at) {
+function showDisplay(bundle, at, choice) {
+  const name = `display ${at + 1}`;
+  if ("application/vnd.plotly.v1+json" in bundle) return showPlotly(bundle["application/vnd.plotly.v1+json"], name, choice);
+  if ("text/html" in bundle) return showHtml(bundle["text/html"], name);
   for (const [kind, is64] of Object.entries(IMAGES)) {
     if (kind in bundle) {
-      showImage(`data:${kind}${is64 ? ";base64," : ","}${is64 ? bundle[kind].replace(/\s/g, "") : encodeURIComponent(bundle[kind])}`, `display ${at + 1}`);
-      return true;
+      showImage(`data:${kind}${is64 ? ";base64," : ","}${is64 ? bundle[kind].replace(/\s/g, "") : encodeURIComponent(bundle[kind])}`, name);
+      return;
     }
   }
-  return false;
 }
 
 function showViolation(found) {
@@ -141,19 +185,19 @@ function showViolation(found) {
   by("violations").hidden = false;
 }
 
-function showResult(done) {
+function showResult(done, choice) {
   showFacts(done);
   const said = by("output").textContent;
   if (done.value !== null) write((said && !said.endsWith("\n") ? "\n" : "") + done.value + "\n", "value");
   if (done.error && !said.includes(done.error.message)) write(`${done.error.traceback || `${done.error.type}: ${done.error.message}`}\n`, "bad");
   if (done.error && done.error.hint) write(`Hint: ${done.error.hint}\n`, "warn");
-  done.displays.forEach(showDisplay);
+  done.displays.forEach((bundle, at) => showDisplay(bundle, at, choice));
   done.artifacts.forEach(showFile);
   done.violations.forEach(showViolation);
   if (done.left_out.length) write(`Files that were left out: ${done.left_out.join(", ")}\n`, "warn");
   if (done.session_ended) write(`The session has ended: ${done.session_ended}\n`, "warn");
   if (!by("output").textContent) write("no output", "quiet");
-  say(`ended after ${seconds(done.usage.wall_sec)}`);
+  say("done");
 }
 
 // Runs
@@ -183,9 +227,26 @@ function sandbox() {
   return packages.length ? { ...found, packages } : found;
 }
 
+// The files that are chosen, as a new sandbox gets them. A session has got them already.
+async function chosenFiles() {
+  const found = {};
+  for (const file of by("upload").files) {
+    const text = await new Promise((done, failed) => {
+      const reader = new FileReader();
+      reader.onload = () => done(reader.result);
+      reader.onerror = () => failed(reader.error);
+      reader.readAsDataURL(file);
+    });
+    found[file.name] = { base64: text.slice(text.indexOf(",") + 1) };
+  }
+  return found;
+}
+
 async function run() {
   if (running) return;
   const session = by("where").value;
+  const of = sessions.find((one) => one.id === session);
+  const choice = of ? { profile: of.profile || undefined, packages: of.dependencies } : sandbox();
   const body = { code: code.value, stdin: by("stdin").value, ...(session ? limits() : sandbox()) };
   const abort = new AbortController();
   set({ abort, session });
@@ -193,6 +254,7 @@ async function run() {
   clear();
   say("running", true);
   try {
+    if (!session) body.files = await chosenFiles();
     const route = session ? `v1/sessions/${encodeURIComponent(session)}/run` : "v1/run";
     const answer = await call("POST", route, body, { signal: abort.signal, headers: { Accept: "text/event-stream" } });
     if (session) list(); // which shows that it runs
@@ -203,7 +265,7 @@ async function run() {
       else if (kind === "problem") throw new Problem(data.status, data);
       else {
         ended = true;
-        showResult(data);
+        showResult(data, choice);
       }
     });
     if (!ended) throw new Problem(0, { title: "The service has closed the connection before the result" });
@@ -231,10 +293,48 @@ async function stop() {
 
 // Sessions
 
+let sessions = [];
+
+const fileRoute = (path) => `v1/sessions/${by("where").value}/files/${path.split("/").map(encodeURIComponent).join("/")}`;
+
+async function download(path) {
+  const content = await (await call("GET", fileRoute(path))).blob();
+  const link = element("a", { href: URL.createObjectURL(content), download: path.split("/").pop() });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+let filesAsked = 0;
+
+async function listFiles() {
+  const session = by("where").value;
+  const turn = (filesAsked += 1);
+  by("kept").hidden = !session;
+  if (!session || sessions.find((one) => one.id === session)?.running) return;
+  const { files } = await json("GET", `v1/sessions/${session}/files`);
+  if (turn !== filesAsked) return; // as in list()
+  by("kept").querySelector("ul").replaceChildren(...Object.entries(files).map(([path, size]) => {
+    const get = element("button", { type: "button", className: "link", title: "Download" }, path);
+    get.addEventListener("click", () => act(() => download(path)));
+    const remove = element("button", { type: "button", className: "link", ariaLabel: `Remove ${path}` }, "Remove");
+    remove.addEventListener("click", () => act(() => json("DELETE", fileRoute(path))));
+    return element("li", {}, get, ` (${bytes(size)}) `, remove);
+  }));
+  if (!Object.keys(files).length) by("kept").querySelector("ul").append(element("li", { className: "quiet" }, "none"));
+}
+
+// Of a new sandbox the files stay chosen. A session gets them once.
+async function upload() {
+  const files = by("where").value ? [...by("upload").files] : [];
+  if (files.length) by("upload").value = "";
+  for (const file of files) await call("PUT", fileRoute(file.name), file);
+}
+
 function choose(id) {
   by("where").value = id;
   for (const name of ["profile", "memory"]) by(name).disabled = Boolean(by("where").value);
   by("packages").disabled = Boolean(by("where").value);
+  upload().then(listFiles).catch(complain);
 }
 
 async function act(work) {
@@ -261,7 +361,7 @@ function row(session) {
     "tr", {},
     element("td", {}, element("code", {}, name)),
     element("td", { className: session.running ? "warn" : "good" }, session.running ? "running" : "ready"),
-    element("td", {}, session.profile || "of the service"),
+    element("td", {}, session.profile || "default"),
     element("td", { className: "number" }, seconds(session.age_sec)),
     element("td", { className: "number" }, seconds(session.unused_sec)),
     element(
@@ -286,12 +386,13 @@ async function list() {
     return;
   }
   if (turn !== asked) return; // a later answer may have come first
+  sessions = found;
   const body = by("sessions").querySelector("tbody");
   body.replaceChildren(...found.map(row));
   if (!found.length) body.append(element("tr", {}, element("td", { colSpan: 6, className: "quiet" }, "none")));
   const chosen = by("where").value;
   by("where").replaceChildren(
-    element("option", { value: "" }, "fresh sandbox"),
+    element("option", { value: "" }, "new for each run"),
     ...found.map((one) => element("option", { value: one.id }, `session ${one.id.slice(0, 6)}`)),
   );
   choose(found.some((one) => one.id === chosen) ? chosen : "");
@@ -305,7 +406,7 @@ async function begin() {
     const choice = await json("GET", "v1/profiles");
     by("about").textContent = `Python ${choice.python}`;
     by("profile").replaceChildren(
-      element("option", { value: "" }, "of the service"),
+      element("option", { value: "" }, "default"),
       ...choice.profiles.map((one) => element("option", { value: one.name, title: one.description }, one.name)),
     );
     by("seconds").max = choice.limits.timeout_sec;
@@ -348,6 +449,7 @@ by("stop").addEventListener("click", stop);
 by("new").addEventListener("click", () => act(() => json("POST", "v1/sessions", sandbox())));
 by("refresh").addEventListener("click", () => act(async () => null));
 by("where").addEventListener("change", () => choose(by("where").value));
+by("upload").addEventListener("change", () => act(upload));
 document.addEventListener("keydown", (event) => {
   if (!(event.ctrlKey || event.metaKey) || by("login").open) return;
   if (event.key === "Enter") run();

@@ -27,7 +27,8 @@ export function keepToken(value) {
 // An answer that is no success, with the members of RFC 9457 if it has them.
 export class Problem extends Error {
   constructor(status, found) {
-    super([found.title, found.detail, found.remedy && `What to do: ${found.remedy}`].filter(Boolean).join(". "));
+    const said = [found.title, found.detail].filter(Boolean).join(": ");
+    super(found.remedy ? `${said}. What to do: ${found.remedy}` : said);
     this.status = status;
   }
 }
@@ -35,9 +36,10 @@ export class Problem extends Error {
 export async function call(method, route, body, more = {}) {
   const headers = { ...more.headers };
   if (token()) headers.Authorization = `Bearer ${token()}`;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const file = body instanceof Blob;
+  if (body !== undefined && !file) headers["Content-Type"] = "application/json";
   const given = { method, headers, signal: more.signal, cache: "no-store", credentials: "omit" };
-  if (body !== undefined) given.body = JSON.stringify(body);
+  if (body !== undefined) given.body = file ? body : JSON.stringify(body);
   let answer;
   try {
     answer = await fetch(route, given);
@@ -88,7 +90,7 @@ export function element(name, properties = {}, ...children) {
 export function addModes(button) {
   const show = (mode) => {
     document.documentElement.dataset.mode = mode;
-    button.textContent = `Mode: ${mode}`;
+    button.textContent = `Theme: ${mode}`;
   };
   const stored = () => {
     try {
