@@ -309,6 +309,41 @@ def test_threads_processes_and_asyncio_work() -> None:
     assert (done.stdout, done.error) == ("[2, 4]\n[2, 4]\n[2, 4]\n[0, 1, 2]\n", None)
 
 
+# The number of CPUs, by the functions of Python, the C library, a child of each, a program, and variables of libraries.
+COUNTED = """
+import os, multiprocessing, subprocess, sys
+from concurrent.futures import ProcessPoolExecutor
+def child(*command): return int(subprocess.check_output(command))
+found = [os.cpu_count(), getattr(os, "process_cpu_count", os.cpu_count)(), multiprocessing.cpu_count(), child("nproc")]
+for name in "POLARS_MAX_THREADS", "RAYON_NUM_THREADS", "NUMEXPR_MAX_THREADS", "LOKY_MAX_CPU_COUNT", "PYTHON_CPU_COUNT":
+    found.append(int(os.environ[name]))
+if "PYSBX_DIRECTORY" not in os.environ:
+    found += ProcessPoolExecutor()._max_workers, child("getconf", "_NPROCESSORS_ONLN")
+    found.append(child(sys.executable, "-c", "import os; print(os.cpu_count())"))
+sorted(set(found))
+"""
+
+
+@pytest.mark.parametrize(
+    "options", [{"warm": "off"}, {"warm": "auto"}, {"isolation": "process"}], ids=["cold", "warm", "process"]
+)
+@pytest.mark.parametrize(("cpus", "count"), [(0.5, 1), (1.5, 2), (999, 999)])
+def test_a_sandbox_counts_its_own_cpus(options: Any, cpus: float, count: int, tmp_path: Path) -> None:
+    """A part of a CPU counts as one, and a sandbox has no more than there are. `nproc` reads OMP_NUM_THREADS."""
+    expected = f"[{min(count, len(os.sched_getaffinity(0)))}]"
+    (tmp_path / "isolated.json").write_text('{"isolated": true}')
+    for profile in None, tmp_path / "isolated.json":
+        assert run_code(COUNTED, cpus=cpus, profile=profile, **options).value == expected
+    with Sandbox(cpus=cpus, **options) as session:
+        assert session.run(COUNTED).value == expected
+
+
+def test_a_callers_own_number_of_cpus_counts() -> None:
+    own = {"PYTHON_CPU_COUNT": "5", "OMP_NUM_THREADS": "6", "RAYON_NUM_THREADS": "7"}
+    source = "import os, subprocess\nos.cpu_count(), subprocess.getoutput('nproc'), os.environ['RAYON_NUM_THREADS']"
+    assert run_code(source, env=own).value == "(5, '6', '7')"
+
+
 def test_atexit_functions_run() -> None:
     assert run_code("import atexit; atexit.register(print, 'end'); print('begin')").stdout == "begin\nend\n"
 

@@ -231,6 +231,7 @@ def test_calls_share_a_snapshot_if_no_import_sees_their_difference(tmp_path: Pat
         {"timeout_sec": 31},
         {"memory_mb": 701},
         {"max_processes": 31},
+        {"cpus": 0.5},
         {"file_size_mb": 33},
         {"env": {"REQUEST": "one"}},
         {"env": {"REQUEST": "two"}},
@@ -253,7 +254,7 @@ def test_calls_share_a_snapshot_whose_import_looks_at_files_of_the_sandbox(tmp_p
     common = SandboxOptions(preload=["looks"], mounts=[Mount(str(tmp_path), "/mods")], env={"PYTHONPATH": "/mods"})
     assert build_snapshot(str(prepare(make_options(**common)).path)) == ""
     before = snapshots()
-    for difference in SandboxOptions(timeout_sec=31), SandboxOptions(memory_mb=701), SandboxOptions(max_processes=31):
+    for difference in SandboxOptions(cpus=0.5), SandboxOptions(memory_mb=701), SandboxOptions(max_processes=31):
         done = run_code(
             "import looks\nlooks.hosts != ''", options=make_options(**(common | difference), warm="require")
         )

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,12 @@ LANDLOCK: Json = {
     "scope": ["abstract-unix-socket", "signal"],
     "enforcement": "best-effort",
 }
+# The variables from which programs and libraries learn how many threads or processes to start. `nproc` reads that of
+# OpenMP, and Python 3.13 the last one; inside/pools.py tells other interpreters.
+CPU_COUNTS = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS", "LOKY_MAX_CPU_COUNT", "GOMAXPROCS", "PYTHON_CPU_COUNT",
+)  # fmt: skip
 FILES = {
     "etc/passwd": f"sandbox:x:{SANDBOX_ID}:{SANDBOX_ID}::/work:/bin/sh\n",
     "etc/group": f"sandbox:x:{SANDBOX_ID}:\n",
@@ -208,8 +214,7 @@ def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]
         "MATPLOTLIBRC": "/etc/matplotlibrc",
         # Files that an import creates there are no condition of a snapshot: the next sandbox does not need them.
         "MPLCONFIGDIR": "/dev/shm/matplotlib",
-        "OMP_NUM_THREADS": str(max(1, round(options.cpus))),
-        "OPENBLAS_NUM_THREADS": str(max(1, round(options.cpus))),
+        **dict.fromkeys(CPU_COUNTS, str(limits.cpus(options))),
     }
     # Those of an image that the sandbox does not set itself. The language is the image's.
     ignored = {*variables, *NOT_THE_CALLERS, "PYTHONPATH"} - {"LANG"}
@@ -331,8 +336,14 @@ def configuration(options: Options, interpreter: Interpreter, extra: tuple[Mount
     return content
 
 
-def _write_root(root: int, config: Json, links: Iterable[tuple[str, str]]) -> None:
-    """Write FILES, and a place for each mount, into an empty directory."""
+def _files(options: Options) -> dict[str, str]:
+    """Return the files of the root. sysconf(3) counts the CPUs by the last one, which only a mount of sysfs has."""
+    last = limits.cpus(options) - 1
+    return FILES | {"sys/devices/system/cpu/online": f"0-{last}\n" if last else "0\n"}
+
+
+def _write_root(root: int, config: Json, links: Iterable[tuple[str, str]], files: Mapping[str, str]) -> None:
+    """Write files, and a place for each mount, into an empty directory."""
     from pysbx.base import beneath  # noqa: PLC0415 (most programs find their bundle made)
 
     try:
@@ -340,7 +351,7 @@ def _write_root(root: int, config: Json, links: Iterable[tuple[str, str]]) -> No
         # within the root.
         for name, target in links:
             os.symlink(target, name[1:], dir_fd=root)
-        for name, text in FILES.items():
+        for name, text in files.items():
             beneath.write_in_root(root, name, text.encode())
         for mount in config["mounts"]:
             if _is_file(mount):
@@ -358,14 +369,14 @@ def _is_file(mount: Json) -> bool:
     return mount["type"] == "bind" and not os.path.isdir(mount["source"])
 
 
-def _root_for(config: Json, links: Iterable[tuple[str, str]]) -> Path:
+def _root_for(config: Json, links: Iterable[tuple[str, str]], files: Mapping[str, str]) -> Path:
     """Return the directory that is the root of all bundles with these mount points; create it if it does not exist yet.
 
     Imports read files of it. If each bundle had its own ones, an option such as timeout_sec, which no import can see,
     would make another snapshot.
     """
     links = list(links)
-    about = [sorted((mount["destination"], _is_file(mount)) for mount in config["mounts"]), links, FILES]
+    about = [sorted((mount["destination"], _is_file(mount)) for mount in config["mounts"]), links, files]
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
     path = private_directory(run_directory() / "roots") / key
 
@@ -373,7 +384,7 @@ def _root_for(config: Json, links: Iterable[tuple[str, str]]) -> Path:
         (made / "rootfs").mkdir()
         root = os.open(made / "rootfs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            _write_root(root, config, links)
+            _write_root(root, config, links, files)
         finally:
             os.close(root)
 
@@ -423,12 +434,12 @@ def _make(path: Path, write: Callable[[Path], None]) -> None:
             raise
 
 
-def _make_bundle(path: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
+def _make_bundle(path: Path, config: Json, links: Iterable[tuple[str, str]], files: Mapping[str, str]) -> None:
     """Create a bundle, and remove the unused ones. Its rootfs is a link to a directory that other bundles have too."""
     _forget_unused(path.parent)
     roots = private_directory(run_directory() / "roots")
     _forget_unused(roots, set(_used_roots(path.parent)))
-    root = _root_for(config, links)
+    root = _root_for(config, links, files)
     if (path / "rootfs").is_dir():  # only its root was missing
         return
     config["root"]["path"] = str(root)
@@ -486,13 +497,14 @@ def prepare(
     labelled = labels.add(config)
     # A mount point in the bundle is a file or a directory, depending on its source.
     kinds = [os.path.isdir(mount.source) for mount in options.mounts]
-    about = json.dumps([config, kinds, interpreter.links, FILES], sort_keys=True)
+    files = _files(options)
+    about = json.dumps([config, kinds, interpreter.links, files], sort_keys=True)
     key = hashlib.sha256(about.encode()).hexdigest()[:24]
     path = private_directory(run_directory() / "bundles") / key
     if (path / "rootfs").is_dir():
         os.utime(path)
     else:
-        _make_bundle(path, config, interpreter.links)
+        _make_bundle(path, config, interpreter.links, files)
     if options.workdir not in TEMPORARY:
         from pysbx.container import workdir  # noqa: PLC0415 (few programs choose a directory)
 

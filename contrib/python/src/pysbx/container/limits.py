@@ -310,6 +310,11 @@ def require_cgroups(options: Options, found: Enforcement) -> None:
         raise LimitsNotEnforceableError(f"{current().options['strict']}, but {lacking}")
 
 
+def cpus(options: Options) -> int:
+    """Return the number of CPUs that a sandbox counts: half a CPU is one, and it has no more than its caller has."""
+    return min(math.ceil(options.cpus), len(os.sched_getaffinity(0)))
+
+
 def cpu_seconds(options: Options) -> int:
     """Return the CPU time, in seconds, that a process may use if there is no CPU controller."""
     return max(1, math.ceil(options.timeout_sec * options.cpus))

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import cloudpickle  # what the host sends refers to it
 
-from . import fork, late, main_module, own_files, script
+from . import fork, late, main_module, own_files, pools, script
 from .channel import Channel, Message
 from .child import only_here
 from .encode import encode
@@ -46,6 +46,8 @@ ELSEWHERE = {
     "packages": ("packages", "add"),
     "complete": ("prompt", "complete"),
 }
+# Before further modules are imported, some of which count when that happens.
+pools.count_cpus()
 # In a prewarmed interpreter, the function that copies this process: see bootstrap.py of the runtime.
 __pysbx_fork__: fork.Copy | None = None
 
