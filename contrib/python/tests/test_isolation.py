@@ -206,6 +206,26 @@ def test_a_program_has_its_file_and_a_module_beside_it() -> None:
     assert done.stdout == "True 42\n"
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "import multiprocessing; multiprocessing.Lock()",
+            "pools of processes need isolation='container': use threads",
+        ),
+        ("import multiprocessing; multiprocessing.Value('i')", "pools of processes need isolation='container'"),
+        ("from concurrent.futures import ProcessPoolExecutor as Pool; Pool(1).submit(abs, -1)", "pools of processes"),
+        ("from multiprocessing.shared_memory import SharedMemory as S; S(create=True, size=9)", "shared memory"),
+        ("open('/tmp/x', 'w')", "without isolation='container', files are in the directories below $PYSBX_DIRECTORY"),
+        ("import sqlite3; sqlite3.connect('/tmp/x.db').execute('create table t(a)')", "below $PYSBX_DIRECTORY"),
+    ],
+)
+def test_what_needs_a_container_is_said_so(source: str, said: str) -> None:
+    error = run(source).error
+    assert error is not None
+    assert said in (error.hint or "")
+
+
 def test_mounts_keep_their_place(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     for directory in tmp_path.parents:

@@ -60,7 +60,8 @@ def hint_for(kind: str, message: str, names: Iterable[object] = (), options: Opt
         return None
     from pysbx.options import hints  # noqa: PLC0415 (most runs end without an error)
 
-    found = hints.hint(kind, message, names)
+    contained = options is None or options.isolation == "container"
+    found = hints.hint(kind, message, names, contained=contained)
     followed = found and options is not None and hints.is_followed(found, options)
     return None if followed else found
 

@@ -185,18 +185,28 @@ RULES: tuple[tuple[str, str, Advice], ...] = (
     ("UnicodeDecodeError", r"", _say("the bytes are in another encoding: open(…, encoding=…)")),
 )
 
+NEEDED = _say("semaphores, shared memory and pools of processes need {container}: use threads without it")
+OWN_FILES = _say("without {container}, files are in the directories below $PYSBX_DIRECTORY, such as $TMPDIR")
+# Those of a process without a container, which come first.
+OF_A_PROCESS = (
+    ("PermissionError", r"\[Errno 13\] Permission denied(?:: '(?:/psm_|/dev/shm/).*)?$", NEEDED),
+    ("PermissionError", r"\[Errno 13\]", OWN_FILES),
+    ("OperationalError", r"unable to open database file", OWN_FILES),
+)
 
-def hint(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
+
+def hint(kind: str, message: str, names: Iterable[object] = (), *, contained: bool = True) -> str | None:
     """Return the remedy for an error, or None if there is no useful one.
 
     Args:
         kind: name of the exception's class.
         message: its text.
         names: names that were in scope, or attributes of the object.
+        contained: whether the program has a container.
     """
     known = [name for name in names if isinstance(name, str)]
     short = kind.rpartition(".")[2]
-    for rule, pattern, advice in RULES:
+    for rule, pattern, advice in RULES if contained else (*OF_A_PROCESS, *RULES):
         match = re.match(pattern, message, re.DOTALL) if rule == short else None
         if match is not None:
             return advice(match, known) or None
