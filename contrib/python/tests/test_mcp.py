@@ -11,6 +11,7 @@ import inspect
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,10 +25,19 @@ from typing import Any, Literal
 import httpx
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextContent, TextResourceContents
+from mcp_types import (
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
 
 from pysbx.base import directories
 from pysbx.base.runtime import find_runtime
@@ -140,7 +150,15 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
         said = tools["run_python"].description or ""
         assert all(part in said for part in ("No network", "300 MiB", "20 seconds", "/output"))
         assert len(said) < 600
-        assert all(tool.input_schema["additionalProperties"] is False for tool in tools.values())
+        for tool in tools.values():
+            assert tool.input_schema["additionalProperties"] is False
+            for whole in filter(None, (tool.input_schema, tool.output_schema)):
+                assert (whole["type"], "properties" in whole) == ("object", True)
+                assert not {"anyOf", "oneOf", "allOf", "$ref"} & set(whole)
+                parts = list(parts_of(whole))
+                # Some clients refuse all tools if this is a schema of its own.
+                assert all(isinstance(part.get("additionalProperties", True), bool) for part in parts)
+                assert all(part.get("$ref", "#/$defs/").startswith("#/$defs/") for part in parts)
         schema = tools["run_python"].output_schema
         assert schema is not None
         assert schema["title"] == "Outcome"
@@ -191,6 +209,14 @@ def test_code_as_in_a_notebook() -> None:
         server.run(test)
     finally:
         server.close()
+
+
+def parts_of(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects in a schema."""
+    if isinstance(schema, dict):
+        yield schema
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from parts_of(inner)
 
 
 def texts_in(part: Any) -> list[str]:
@@ -300,6 +326,89 @@ def test_figures_are_images(large: Server) -> None:
         assert "numpy, pandas" in (await client.list_tools()).tools[0].description  # type: ignore[operator]
 
     large.run(test)
+
+
+def test_files_that_are_no_text_and_no_image_or_too_large_are_resources(small: Server) -> None:
+    """A sandbox of one run is gone when the client sees the names of its files."""
+    picture = r"b'\x89PNG\r\n\x1a\n' + bytes(900_000)"
+
+    async def test(client: Client) -> None:
+        async def read(link: ContentBlock) -> bytes:
+            assert isinstance(link, ResourceLink), link
+            (found,) = (await client.read_resource(link.uri)).contents
+            assert isinstance(found, BlobResourceContents)
+            assert (found.mime_type, link.size) == (link.mime_type, len(base64.b64decode(found.blob)))
+            return base64.b64decode(found.blob)
+
+        code = f"open('/output/a b.xlsx', 'wb').write(b'PK\\0'); open('/output/b.png', 'wb').write({picture})"
+        _, table, image = (await client.call_tool("run_python", {"code": code})).content
+        assert (await read(table), len(await read(image))) == (b"PK\0", 900_008)
+        assert isinstance(table, ResourceLink)
+        assert table.name == "a b.xlsx"
+        listed = (await client.list_resources()).resources
+        assert [one.name for one in listed[:2]] == ["b.png", "a b.xlsx"]
+        started = (await client.call_tool("start_session", {})).structured_content
+        session = {"session_id": started["session_id"]}
+        await client.call_tool("run_in_session", {**session, "code": f"open('b.png', 'wb').write({picture})"})
+        (whole,) = (await client.call_tool("get_file", {**session, "path": "b.png"})).content
+        assert len(await read(whole)) == 900_008
+        await client.call_tool("end_session", session)
+        assert len(await read(whole)) == 900_008
+        for _ in range(5):  # 7 MiB each, and 32 are kept
+            await client.call_tool("run_python", {"code": "open('/output/z', 'wb').write(bytes(7 << 20))"})
+        assert len((await client.list_resources()).resources) == 4
+        with pytest.raises(MCPError, match="no such file, or newer ones have taken its place"):
+            await read(whole)
+
+    small.run(test)
+
+
+def test_a_client_that_knows_no_links_gets_the_address_of_a_file_as_text() -> None:
+    """Resource links are new in 2025-06-18. A client of an earlier version refuses the whole result."""
+    process = begin(run_of(1, "open('/output/a b.bin', 'wb').write(b'\\0')"), version="2025-03-26")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    _, block = answer_of(process)["result"]["content"]
+    uri = re.fullmatch(r"\[a b\.bin: resource (sandbox://[0-9a-f]{16}/a%20b\.bin)\]", block["text"])
+    assert uri is not None
+    send(process, {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": uri[1]}})
+    assert answer_of(process)["result"]["contents"][0]["blob"] == "AA=="
+    process.stdin.close()
+    assert process.wait(20) == 0
+    process.stdout.close()
+
+
+def test_every_result_is_below_a_megabyte() -> None:
+    """Clients refuse larger ones."""
+
+    async def test(client: Client) -> None:
+        async def size(tool: str, **arguments: Any) -> int:
+            done = await client.call_tool(tool, arguments)
+            assert not done.is_error, text_of(done)
+            return len(done.model_dump_json().encode())
+
+        started = (await client.call_tool("start_session", {})).structured_content
+        session = {"session_id": started["session_id"]}
+        output = "import sys\nfor stream in sys.stdout, sys.stderr: stream.write('\\1' * 900_000)\n'\\\\' * 900_000"
+        image = r"b'\x89PNG\r\n\x1a\n' + bytes(200_000)"
+        files = f"for number in range(9): open(f'/output/{{number}}', 'wb').write({image})\n"
+        names = "for number in range(900): open(f'/output/' + 'n' * 250 + str(number), 'wb').write(b'\\0')\n"
+        most = 1 << 20
+        assert await size("run_python", code=output) < most
+        assert 700_000 < await size("run_python", code=files) < most
+        assert 300_000 < await size("run_in_session", **session, code=files + names + output) < most
+        assert 300_000 < await size("list_files", **session) < most
+        command = "head -c 900000 /dev/zero; head -c 900000 /dev/zero >&2"
+        assert await size("run_command", **session, command=command) < most
+        begun = (await client.call_tool("start_process", {**session, "command": command})).structured_content
+        await asyncio.sleep(1)
+        assert 500_000 < await size("read_process", **session, pid=begun["pid"]) < most
+
+    server = Server("--output-limit", "1000000")
+    try:
+        server.run(test)
+    finally:
+        server.close()
 
 
 def test_an_image_is_sent_once(small: Server) -> None:
@@ -507,11 +616,13 @@ def test_twenty_calls_at_once(small: Server) -> None:
     small.run(test)
 
 
-def begin(*messages: dict[str, Any], arguments: tuple[str, ...] = (), **variables: str) -> subprocess.Popen[str]:
+def begin(
+    *messages: dict[str, Any], arguments: tuple[str, ...] = (), version: str = "2025-06-18", **variables: str
+) -> subprocess.Popen[str]:
     """Start a server and send it messages, as a client that is less careful than the package's."""
     command, pipe = [*PROGRAM, "mcp", BEST_EFFORT, *arguments], subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env={**os.environ, **variables})
-    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    about = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}
     assert process.stdout is not None
     send(process, first)

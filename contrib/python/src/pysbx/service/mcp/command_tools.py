@@ -12,12 +12,16 @@ from pydantic import BaseModel, Field
 from pysbx.calls.processes import MAX_PID, Process, ProcessOutput
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import clean, meant
+from pysbx.service.mcp.kept_files import KeptFiles
 from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, Stdin, as_tool_error, with_progress
-from pysbx.service.mcp.tool_results import RunResult, result_of
+from pysbx.service.mcp.tool_results import RunResult, fitting, result_of
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.sessions import Sessions
 
 T = TypeVar("T")
+
+# Bytes of JSON of each stream.
+MAX_NEW = 150_000
 
 Command = Annotated[str, Field(description="for the shell, as in a terminal")]
 Pid = Annotated[int, Field(gt=0, le=MAX_PID, description="as start_process has returned it")]
@@ -55,9 +59,10 @@ class NewOutput(BaseModel):
 
 def new_output_of(output: ProcessOutput) -> NewOutput:
     """Return output in its other form."""
+    # The result has both twice.
     return NewOutput(
-        stdout=clean(output.stdout),
-        stderr=clean(output.stderr),
+        stdout=fitting(clean(output.stdout), MAX_NEW),
+        stderr=fitting(clean(output.stderr), MAX_NEW),
         left_out=output.left_out,
         exit_code=output.exit_code,
     )
@@ -66,9 +71,9 @@ def new_output_of(output: ProcessOutput) -> NewOutput:
 class CommandTools:
     """The tools; each method is one, and its docstring is what the model reads."""
 
-    def __init__(self, jobs: Jobs, sessions: Sessions) -> None:
-        """Take the threads and the sessions that the tools use."""
-        self._jobs, self._sessions = jobs, sessions
+    def __init__(self, jobs: Jobs, sessions: Sessions, kept: KeptFiles) -> None:
+        """Take the threads, the sessions and the files that the tools use."""
+        self._jobs, self._sessions, self._kept = jobs, sessions, kept
 
     async def _act(self, session_id: str, pid: int, work: Callable[[Process], T]) -> T:
         session = self._sessions.find(caller.get(), session_id)
@@ -84,13 +89,14 @@ class CommandTools:
         timeout_sec: RunTimeout = None,
     ) -> Annotated[CallToolResult, RunResult]:
         """Run a shell command in a session, and wait for its end. For a server or the like use start_process."""
+        link = self._kept.linking(context)
 
         async def work() -> CallToolResult:
             session = self._sessions.find(caller.get(), session_id)
             with meant():
                 given = stdin.encode()
                 done = await self._sessions.shell(session, command, given, timeout_sec=timeout_sec)
-            return await self._jobs.aside(lambda: result_of(session.news(done), session.sandbox.ended))
+            return await self._jobs.aside(lambda: result_of(session.news(done), link, session.sandbox.ended))
 
         return await as_tool_error(with_progress(context, work()))
 

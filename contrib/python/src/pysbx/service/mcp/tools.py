@@ -15,18 +15,19 @@ import io
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 import anyio
 from mcp.server.lowlevel import NotificationOptions
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import CallToolResult, ContentBlock, Tool, ToolAnnotations
-from pydantic import BaseModel, Field
+from mcp_types import CallToolResult, ContentBlock, Resource, Tool, ToolAnnotations
+from pydantic import AnyUrl, BaseModel, Field
 
 from pysbx.calls.execution import CheckedFiles, checked_files, run_code
 from pysbx.options import hints
@@ -36,9 +37,10 @@ from pysbx.service.connections.json_bounds import LISTED, MAX_FILES, check_files
 from pysbx.service.connections.problems import clean, meant
 from pysbx.service.http.fields import bounds
 from pysbx.service.mcp.command_tools import CommandTools
+from pysbx.service.mcp.kept_files import KeptFiles
 from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, Stdin, as_tool_error, with_progress
 from pysbx.service.mcp.tool_changes import Changes
-from pysbx.service.mcp.tool_results import RunResult, file_of, result_of
+from pysbx.service.mcp.tool_results import RunResult, file_of, first_of, result_of
 from pysbx.service.sandboxes.choices import Choices
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.preparation import PREPARING, Preparation
@@ -49,6 +51,9 @@ T = TypeVar("T")
 
 # An escape in JSON: of a character in two halves, of one half alone, or another.
 HALF = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(?P<half>u[dD][89a-fA-F]..)|.)")
+
+# Bytes of a list of files as JSON; the result has it twice.
+MAX_LISTED = 200_000
 
 # The tools whose description has the facts about sandboxes.
 DESCRIBED = ("run_python", "start_session")
@@ -88,6 +93,7 @@ class FileList(BaseModel):
     """The files of a session."""
 
     files: dict[str, int] = Field(description="size by path")
+    not_listed: int = Field(0, description="number of further files")
 
 
 class ProfileInfo(BaseModel):
@@ -113,9 +119,9 @@ def input_of(text: str) -> bytes:
 class Tools:
     """The tools; each method is one, and its docstring is what the model reads."""
 
-    def __init__(self, offer: Choices, jobs: Jobs, sessions: Sessions) -> None:
-        """Take the offer, the threads and the sessions that the tools use."""
-        self._offer, self._jobs, self._sessions = offer, jobs, sessions
+    def __init__(self, offer: Choices, jobs: Jobs, sessions: Sessions, kept: KeptFiles) -> None:
+        """Take the offer, the threads, the sessions and the files that the tools use."""
+        self._offer, self._jobs, self._sessions, self._kept = offer, jobs, sessions, kept
 
     async def run_python(
         self,
@@ -136,6 +142,8 @@ class Tools:
                 named = checked_files(files or {})
             return self._offer.options(profile, packages or (), {"timeout_sec": timeout_sec}), named, input_of(stdin)
 
+        link = self._kept.linking(context)
+
         async def work() -> CallToolResult:
             options, named, given = await self._jobs.aside(prepare)
             done = await self._jobs.run(
@@ -143,7 +151,7 @@ class Tools:
                 options,
                 code=code,
             )
-            return await self._jobs.aside(lambda: result_of(done))
+            return await self._jobs.aside(lambda: result_of(done, link))
 
         return await as_tool_error(with_progress(context, work()))
 
@@ -170,12 +178,13 @@ class Tools:
         timeout_sec: RunTimeout = None,
     ) -> Annotated[CallToolResult, RunResult]:
         """Run Python in a session."""
+        link = self._kept.linking(context)
 
         async def work() -> CallToolResult:
             session = await self._find(session_id)
             given = await self._jobs.aside(lambda: input_of(stdin))
             done = await self._sessions.run(session, code, stdin=given, timeout_sec=timeout_sec)
-            return await self._jobs.aside(lambda: result_of(session.news(done), session.sandbox.ended))
+            return await self._jobs.aside(lambda: result_of(session.news(done), link, session.sandbox.ended))
 
         return await as_tool_error(with_progress(context, work()))
 
@@ -203,13 +212,14 @@ class Tools:
 
         return await as_tool_error(work())
 
-    async def get_file(self, session_id: SessionId, path: Path) -> list[ContentBlock]:
-        """Read a file of a session: text as text, images as images, everything else as base64."""
+    async def get_file(self, context: Context, session_id: SessionId, path: Path) -> list[ContentBlock]:
+        """Read a file of a session: text as text, images as images, others as base64; a large one as a resource."""
+        link = self._kept.linking(context)
 
         async def work() -> list[ContentBlock]:
             session = await self._find(session_id)
             data = await self._sessions.use(session, lambda sandbox: sandbox.get(path))
-            return [await self._jobs.aside(lambda: file_of(path, data))]
+            return [await self._jobs.aside(lambda: file_of(path, data, link))]
 
         return await as_tool_error(work())
 
@@ -218,7 +228,9 @@ class Tools:
 
         async def work() -> FileList:
             found = await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.files())
-            return FileList(files={clean(name): size for name, size in islice(found.items(), LISTED)})
+            sizes = [(clean(name), size) for name, size in islice(found.items(), LISTED)]
+            listed = dict(first_of(sizes, MAX_LISTED))
+            return FileList(files=listed, not_listed=len(found) - len(listed))
 
         return await as_tool_error(work())
 
@@ -291,17 +303,30 @@ def describe(offer: Choices, preparation: Preparation) -> str:
     return " ".join(filter(None, parts))
 
 
+def _simplify(schema: Any) -> None:
+    """Let further properties of a schema be allowed or not, and have no schema: some clients refuse all tools then."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("additionalProperties"), dict):
+            schema["additionalProperties"] = True
+        schema = list(schema.values())
+    for part in schema if isinstance(schema, list) else ():
+        _simplify(part)
+
+
 class Server(MCPServer[Any]):
     """A server that refuses arguments which a tool does not have, so that a model learns of a misspelt limit."""
 
     jobs: Jobs
     about: Callable[[], str]
     changes: Changes
+    kept: KeptFiles
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools; two of them with the facts that hold now."""
         tools = await super().list_tools()
         for tool in tools:
+            for schema in filter(None, (tool.input_schema, tool.output_schema)):
+                _simplify(schema)
             tool.input_schema["additionalProperties"] = False
             if tool.name in DESCRIBED:
                 tool.description = f"{tool.description} {self.about()}"
@@ -323,6 +348,25 @@ class Server(MCPServer[Any]):
             if isinstance(given, str) and may_have_too_many(given) and given.lstrip()[:1] in ("[", "{"):
                 await as_tool_error(self.jobs.aside(functools.partial(check_parts, given)))
         return await super().call_tool(name, arguments, context)
+
+    async def list_resources(self) -> list[Resource]:
+        """Return the files that are kept for the caller."""
+        return self.kept.listed()
+
+    async def read_resource(
+        self,
+        uri: AnyUrl | str,
+        context: Context[Any, Any] | None = None,  # noqa: ARG002 (the package passes it)
+    ) -> Iterable[ReadResourceContents]:
+        """Return a file that is kept for the caller.
+
+        Raises:
+            ResourceNotFoundError: it is not, or not any more.
+        """
+        found = self.kept.find(str(uri))
+        if found is None:
+            raise ResourceNotFoundError(f"{uri!s:.200}: there is no such file, or newer ones have taken its place")
+        return [ReadResourceContents(content=found.data, mime_type=found.about.mime_type)]
 
     async def run_stdio_async(self) -> None:
         """Serve by standard input and output."""
@@ -389,8 +433,10 @@ def make_tools(
     )
     server.tell_of(Changes(preparation, subscriptions))
     server.jobs = jobs
+    # The limit of an answer is twice that of its files.
+    server.kept = KeptFiles(2 * offer.base.answer_limit)
     server.about = lambda: describe(offer, preparation)
-    tools, commands = Tools(offer, jobs, sessions), CommandTools(jobs, sessions)
+    tools, commands = Tools(offer, jobs, sessions, server.kept), CommandTools(jobs, sessions, server.kept)
     writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     offered = (
