@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import signal
 import socket
 import ssl
@@ -76,6 +77,30 @@ def test_cpu_time_of_a_token_in_an_hour(tokens: str) -> None:
         assert other.post("/v1/run", json={"code": "5"}).json()["value"] == "5"
 
 
+def left(answer: httpx.Response) -> dict[str, int]:
+    """Return what is left of each allowance, according to the header fields of an answer."""
+    policies, limits = (answer.headers[name].split(", ") for name in ("ratelimit-policy", "ratelimit"))
+    assert policies == ['"calls";q=2;w=3600', '"cpu-seconds";q=100;w=3600']
+    found = [re.fullmatch(r'"([a-z-]+)";r=([0-9]+);t=([0-9]+)', limit) for limit in limits]
+    assert all(one and 3500 < int(one[3]) <= 3600 for one in found)
+    return {one[1]: int(one[2]) for one in found if one}
+
+
+def test_each_answer_says_what_is_left(tokens: str) -> None:
+    options = ("--token-file", tokens, "--calls-per-hour", "2", "--cpu-per-hour", "100")
+    with server(*options, listen="127.0.0.1:0", token=TOKEN) as service, service.connect(OTHER) as other:
+        assert left(service.client.get("/v1/profiles")) == {"calls": 2, "cpu-seconds": 100}
+        assert left(service.post("/v1/run", code="1")) == {"calls": 1, "cpu-seconds": 99}
+        # Of an event stream before its run.
+        events = service.client.post("/v1/run", json={"code": "1"}, headers={"Accept": "text/event-stream"})
+        assert left(events)["calls"] == 1
+        assert left(service.client.get("/v1/sessions"))["calls"] == 0
+        refused = service.post("/v1/run", code="1")
+        assert (refused.status_code, left(refused)["calls"]) == (429, 0)
+        assert left(other.get("/v1/profiles"))["calls"] == 2
+        assert "ratelimit" not in service.client.get("/health").headers
+
+
 def test_cpu_time_of_a_session_counts(tokens: str) -> None:
     """That of its runs, of its processes in the background, and of its terminal, which ends when no time is left."""
     from websockets.exceptions import ConnectionClosed
@@ -111,8 +136,9 @@ def test_sessions_of_a_token(tokens: str) -> None:
         assert service.post("/v1/sessions").status_code == 201
 
 
-def test_an_hour_later_the_allowance_is_whole_again() -> None:
-    now = [1000.0]
+@pytest.mark.parametrize("begin", [1000.0, 130335.11016455])  # the sum of the second with 3600 is rounded up
+def test_an_hour_later_the_allowance_is_whole_again(begin: float) -> None:
+    now = [begin]
     ledger = Ledger(Allowance(calls=2, cpu_sec=5), lambda: now[0])
     ledger.take("one")
     ledger.take("one")
@@ -122,11 +148,13 @@ def test_an_hour_later_the_allowance_is_whole_again() -> None:
         with pytest.raises(Problem) as caught:
             ledger.take(caller)
         assert caught.value.retry_sec == HOUR_SEC
+    assert ledger.fields("one")["RateLimit"] == '"calls";r=0;t=3600, "cpu-seconds";r=5;t=3600'
     now[0] += HOUR_SEC - 0.5
     with pytest.raises(Problem) as caught:
         ledger.take("one")
     assert caught.value.retry_sec == 1
     now[0] += 1
+    assert ledger.fields("one")["RateLimit"] == '"calls";r=2;t=3600, "cpu-seconds";r=5;t=3600'
     ledger.take("one")
     ledger.take("two")
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -122,6 +122,7 @@ class Admission:
         check: Check | None = None,
         pages: Iterable[str] = (),
         origins: Iterable[str] = (),
+        fields: Callable[[str], Mapping[str, str]] | None = None,
     ) -> None:
         """Put a gate before an application.
 
@@ -134,7 +135,9 @@ class Admission:
             check: raises the problem with the body of a POST, which is JSON.
             pages: further routes that need no token.
             origins: those whose pages may call.
+            fields: returns further header fields of the answers to a caller.
         """
+        self._fields = fields
         self._origins = frozenset(origins)
         self._open = frozenset((*OPEN, *pages))
         self._application = application
@@ -220,6 +223,9 @@ class Admission:
         given = [body]
 
         async def send_in_time(message: Message) -> None:
+            if self._fields is not None and message["type"] == "http.response.start":
+                more = [(name.lower().encode(), value.encode()) for name, value in self._fields(who).items()]
+                message = {**message, "headers": [*message["headers"], *more]}
             try:
                 await asyncio.wait_for(send(message), SEND_SEC)
             except asyncio.TimeoutError:

@@ -23,7 +23,7 @@ PORTS = {"http": 80, "https": 443}
 METHODS = ("DELETE", "GET", "HEAD", "POST", "PUT")
 # These change nothing.
 SAFE = ("GET", "HEAD", "OPTIONS")
-EXPOSED = ("Allow", "Retry-After", "WWW-Authenticate")
+EXPOSED = ("Allow", "RateLimit", "RateLimit-Policy", "Retry-After", "WWW-Authenticate")
 
 
 def check_origins(origins: Iterable[str]) -> None:

@@ -63,7 +63,8 @@ class Ledger:
         return found
 
     def _refusal(self, used: _Used, detail: str) -> Problem:
-        wait = math.ceil(used.since + HOUR_SEC - self._clock())
+        # In this order, a sum of floats is never rounded up to more than an hour.
+        wait = math.ceil(HOUR_SEC - (self._clock() - used.since))
         return Problem(ALLOWANCE, detail, retry_sec=max(wait, 1))
 
     def take(self, caller: str) -> None:
@@ -87,6 +88,25 @@ class Ledger:
         """Tell whether a caller may use more CPU time."""
         most = self._allowance.cpu_sec
         return most is None or self._of(caller).cpu_sec < most
+
+    def fields(self, caller: str) -> dict[str, str]:
+        """Return the header fields that tell a caller its allowance of an hour, and what is left of it.
+
+        See https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/.
+        """
+        now = self._clock()
+        used = self._used.get(caller)
+        if used is None or now - used.since >= HOUR_SEC:
+            used = _Used(now)
+        rest_sec = math.ceil(HOUR_SEC - (now - used.since))
+        most = self._allowance
+        bounds = {"calls": (most.calls, used.calls), "cpu-seconds": (most.cpu_sec, used.cpu_sec)}
+        policies, limits = [], []
+        for name, (quota, spent) in bounds.items():
+            if quota is not None:
+                policies.append(f'"{name}";q={math.ceil(quota)};w={int(HOUR_SEC)}')
+                limits.append(f'"{name}";r={max(0, int(quota - spent))};t={rest_sec}')
+        return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(limits)} if limits else {}
 
     def check_sessions(self, there_are: int) -> None:
         """Refuse a further session of a caller that has so many.

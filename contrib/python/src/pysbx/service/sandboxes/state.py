@@ -122,9 +122,9 @@ class State:
         self.meters.removed(left)
         self.audit = Audit(settings.audit_log, self.meters.audit_lost)
         bounds = (settings.calls_per_hour, settings.cpu_per_hour, settings.sessions_per_caller)
-        ledger = Ledger(Allowance(*bounds))
-        self.jobs = Jobs(settings.at_once, self.meters, ledger, self.audit)
-        self.sessions = Sessions(self.jobs, settings.sessions, settings.idle_sec, ledger)
+        self.ledger = Ledger(Allowance(*bounds))
+        self.jobs = Jobs(settings.at_once, self.meters, self.ledger, self.audit)
+        self.sessions = Sessions(self.jobs, settings.sessions, settings.idle_sec, self.ledger)
         self.meters.watch("sessions", lambda: len(self.sessions))
         self.probe = Probe(self.offer, self.preparation)
         self.slots = settings.at_once + settings.waiting
@@ -170,6 +170,7 @@ def guarded(
         check=works.check,
         pages=pages,
         origins=settings.origins,
+        fields=works.ledger.fields,
     )
     if settings.origins:
         checked = permitting(checked, settings.origins)
