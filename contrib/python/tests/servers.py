@@ -114,7 +114,7 @@ def server(
     early = []
     while " at " not in (said := process.stderr.readline()):
         early.append(said)
-        if not said.startswith((USUAL, "DEBUG: ")):
+        if not said.startswith((USUAL, "DEBUG: ", *["WARNING: "] * warnings)):
             process.kill()
             pytest.fail("".join(early) + process.stderr.read())
     found = Server(process, httpx.Client(verify=False), said.rpartition(" at ")[2].strip())

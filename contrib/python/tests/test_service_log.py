@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pysbx.service.observe import log
-from tests.servers import USUAL, server
+from tests.servers import TOKEN, USUAL, server
 
 
 @pytest.mark.parametrize("command", ["serve", "mcp"])
@@ -89,3 +89,15 @@ def test_probes_are_logged_at_debug_only(level: str, tmp_path: Path) -> None:
         service.run("1")
     assert any(" GET /health 200" in f" {line}" for line in service.log) is (level == "debug")
     assert any("POST /v1/run 200" in line for line in service.log)
+
+
+@pytest.mark.parametrize(("command", "listen", "warns"), [("mcp", "0.0.0.0:0", True), ("serve", "[::1]:0", False)])
+def test_a_token_that_travels_unencrypted_is_warned_of(command: str, listen: str, warns: bool, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    with server("--token-file", str(tmp_path / "token"), command=command, listen=listen, warnings=True) as service:
+        pass
+    said = [line for line in service.log if line.startswith("WARNING: ")]
+    assert len(said) == warns
+    for line in said:
+        assert "other machines reach " in line
+        assert ", and tokens travel unencrypted: --tls-cert, or a proxy with TLS" in line
