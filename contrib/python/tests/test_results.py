@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from pysbx import Sandbox, SandboxOptionError, explain, run_code
+from pysbx import Mount, Sandbox, SandboxOptionError, explain, run_code
 from tests.test_command import pysbx
 from tests.test_mcp import Server, text_of
 
@@ -163,7 +163,7 @@ def test_the_names_of_files_are_bounded() -> None:
     assert done.left_out == (f"all files after the first {len(done.artifacts)}",)
 
 
-def test_files_of_the_working_directory() -> None:
+def test_files_of_the_working_directory(tmp_path: Path) -> None:
     files = {"given.csv": "1", "changed.csv": "1"}
     source = (
         "import os\nopen('changed.csv', 'w').write('2')\n"
@@ -173,7 +173,13 @@ def test_files_of_the_working_directory() -> None:
     done = run_code(source, files=files, collect=["*.csv"])
     wanted = {"changed.csv": b"2", "new.csv": b"6", "sub/deep.csv": b"5", "work/new.csv": b"3"}
     assert dict(done.artifacts) == wanted
+    assert done.uncollected == ("new.txt",)
     assert dict(run_code(source, collect=["sub/*"]).artifacts) == {"new.csv": b"6", "sub/deep.csv": b"5"}
+    (tmp_path / "note").touch()
+    read_only, hidden = Mount(tmp_path / "note", "/work/sub/note"), {".hidden": "", "new.csv": ""}
+    assert run_code(source, files=hidden, mounts=[read_only]).uncollected == ("changed.csv", "new.txt")
+    over = Mount(tmp_path, "/work", readonly=False)  # these files stay on the host
+    assert run_code(source, mounts=[over]).uncollected == ()
     for wrong in ("/etc/*", "../*", ""):
         with pytest.raises(SandboxOptionError, match=r"^collect: "):
             run_code("1", collect=[wrong])
@@ -183,11 +189,13 @@ def test_files_of_the_working_directory() -> None:
         session.put({"given.txt": "given"})
         assert dict(session.run("1").artifacts) == {"called": b""}
         assert dict(session.run("open('given.txt', 'a').write('!')").artifacts) == {"given.txt": b"given!"}
+    with Sandbox() as session:  # it keeps them
+        assert session.run(source).uncollected == ()
 
 
 def test_a_model_gets_files_of_the_working_directory() -> None:
     async def test(client: Client) -> tuple[str, str]:
-        done = await client.call_tool("run_python", {"code": "open('a.csv', 'w').write('1,2')"})
+        done = await client.call_tool("run_python", {"code": "open('b', 'w'); open('a.csv', 'w').write('1,2')"})
         return (await client.list_tools()).tools[0].description or "", text_of(done)
 
     mcp = Server("--collect", "*.csv")
@@ -196,7 +204,7 @@ def test_a_model_gets_files_of_the_working_directory() -> None:
     finally:
         mcp.close()
     assert "Files of /work are returned too: *.csv." in described
-    assert said == "3\n[files: a.csv (3 bytes)]"
+    assert said == "3\n[not returned, write to /output: b]\n[files: a.csv (3 bytes)]"
 
 
 def test_a_session_returns_what_is_new() -> None:

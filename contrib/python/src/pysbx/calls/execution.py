@@ -97,6 +97,7 @@ class Execution:
         displays: the objects that it has displayed, in order, and its value: text by MIME type. JSON is serialised, and
             binary data is base64. An object is here if it has another form than plain text, or by display().
         left_out: paths of files that are too large together for answer_limit, or that cannot be read.
+        uncollected: names of files that it wrote to /work, which are not among the artifacts. In a session they stay.
         usage: time and memory; in a session, the time of this run alone.
         limits: "cgroup" or "rlimit" for memory, cpu and pids: how they were enforced.
         violations: what the static analysis observed.
@@ -121,6 +122,7 @@ class Execution:
     exited: bool = False
     left_out: tuple[str, ...] = ()
     displays: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
+    uncollected: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values that JSON has, with the content of the artifacts in base64, as the HTTP service does."""
@@ -404,8 +406,24 @@ def unanswered(error: SandboxError, options: Options) -> dict[str, Any]:
     raise error
 
 
-def execution(
-    fields: dict[str, Any], container: Container, bundle: Bundle, usage: Usage, collect: Iterable[str]
+def _uncollected(
+    container: Container, bundle: Bundle, patterns: Iterable[str], known: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the names of what a run has left in /work, apart from mounts, known files, and their directories."""
+    if container.directories is None or str(WORK) in [mount.target for mount in bundle.options.mounts]:
+        return ()
+    paths = [*(WORK / name for name in known), *map(PurePosixPath, bundle.targets)]
+    names = {path.relative_to(WORK).parts[0] for path in paths if WORK in path.parents}
+    return container.directories.uncollected(tuple(patterns), names | {"__pycache__"})
+
+
+def execution(  # noqa: PLR0917 (each of another type)
+    fields: dict[str, Any],
+    container: Container,
+    bundle: Bundle,
+    usage: Usage,
+    collect: Iterable[str],
+    given: Iterable[str] | None = None,
 ) -> Execution:
     """Return the Execution for a run in a container.
 
@@ -415,8 +433,10 @@ def execution(
         bundle: its bundle.
         usage: of the run.
         collect: patterns of the files of /work to return.
+        given: the files that the caller has put into a container that ends with the run.
     """
     files, left_out = container.collect(collect)
+    known = None if given is None else [*given, *(files if collect else ())]
     stdout, stdout_cut = container.take(1)
     stderr, stderr_cut = container.take(2)
     done = Execution(
@@ -425,6 +445,7 @@ def execution(
         truncated=bool(fields.pop("truncated", False)) or bool(left_out) or stdout_cut or stderr_cut,
         artifacts=files,
         left_out=left_out,
+        uncollected=() if known is None else _uncollected(container, bundle, collect, known),
         usage=usage,
         limits=dict(bundle.enforcement.by),
         warm=container.warm,
@@ -492,4 +513,4 @@ def run_code(
         except SandboxError as error:
             container.kill()
             fields = unanswered(error, chosen)
-        return execution(fields, container, bundle, container.usage, chosen.collect)
+        return execution(fields, container, bundle, container.usage, chosen.collect, named)

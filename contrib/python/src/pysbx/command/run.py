@@ -23,6 +23,7 @@ from pysbx.base.text import writer
 from pysbx.calls.execution import MAX_FILES, WORK, Execution, run_code, unsaid
 from pysbx.container.container import Container
 from pysbx.options import command_line
+from pysbx.packages.progress import install_progress
 
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
 INCOMPLETE = 2
@@ -296,7 +297,8 @@ def run(arguments: argparse.Namespace) -> int:
         callbacks["on_stderr"] = writer(sys.stderr, raw=arguments.raw)
     with spoken_as("command", _places(arguments)), _interrupts() as begun:
         stdin = _input(arguments.stdin)
-        done = run_code(**program, stdin=stdin, **callbacks, begun=begun, **chosen)
+        with install_progress(lambda _: None) if arguments.quiet else contextlib.nullcontext():
+            done = run_code(**program, stdin=stdin, **callbacks, begun=begun, **chosen)
     complaints = save(done, arguments.output) if arguments.output else []
     say = writer(sys.stderr, raw=arguments.raw)
     code = done.exit_code or (INCOMPLETE if complaints else 0)
@@ -324,6 +326,8 @@ def _remarks(done: Execution, arguments: argparse.Namespace) -> Iterator[str]:
     if done.artifacts and not arguments.output:
         sizes = tuple(f"{name} ({-(-len(data) // 1024)} KiB)" for name, data in done.artifacts.items())
         yield f"pysbx: left {_named(sizes)}: --output DIR keeps them\n"
+    if done.uncollected:
+        yield f"pysbx: left in /work: {_named(done.uncollected)}: write to /output, or add --collect PATTERN\n"
     if arguments.verbose:
         used = done.usage
         memory = f", {used.peak_memory_mb:.0f} MiB at most" if used.peak_memory_mb else ""

@@ -7,11 +7,12 @@ Nothing in it is trusted: see trees.py.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from pysbx.base import trees
 
 # Bounds of what is looked at besides those of trees.py: of files, of the characters of all their paths together, and of
 # the paths that are reported.
-MAX_FILES, MAX_CHARACTERS, MAX_LEFT_OUT = 20_000, 4 << 20, 1000
+MAX_FILES, MAX_CHARACTERS, MAX_LEFT_OUT, MAX_UNCOLLECTED = 20_000, 4 << 20, 1000, 100
 # The kernel's clock for files moves in steps: a file that was changed so short ago may have been changed twice.
 STEP_NS = 20_000_000
 # Bytes of a file that is compared only, and not returned.
@@ -122,6 +123,18 @@ class Directories:
         """
         found, left_out = self._look(tuple(patterns), limit, wanted=True)
         return Collected(found, tuple(([self.complaint] if self.complaint else []) + left_out))
+
+    def uncollected(self, patterns: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
+        """Return the names in /work that no pattern means, apart from hidden and known ones; "/" ends directories."""
+        found = []
+        with contextlib.suppress(KeyError, OSError), os.scandir(self._descriptors["work"]) as entries:
+            for entry in entries:
+                path, is_directory = PurePosixPath(entry.name), entry.is_dir(follow_symlinks=False)
+                if entry.name.startswith(".") or entry.name in known or any(map(path.match, patterns)):
+                    continue
+                if is_directory or entry.is_file(follow_symlinks=False):
+                    found.append(f"{entry.name}/" if is_directory else entry.name)
+        return tuple(sorted(found)[:MAX_UNCOLLECTED])
 
     def _look(self, patterns: tuple[str, ...], limit: int, *, wanted: bool) -> tuple[dict[str, bytes], list[str]]:
         """Return contents by path and the paths of files left out, and remember the files."""

@@ -99,12 +99,14 @@ class Bundle:
         options: what it was made for.
         enforcement: what stands behind its limits.
         labelled: its configuration has labels of SELinux, to which each sandbox adds categories.
+        targets: the paths of its mounts, also of those of the interpreter.
     """
 
     path: Path
     options: Options
     enforcement: limits.Enforcement
     labelled: bool = False
+    targets: tuple[str, ...] = ()
 
     def build_snapshot(self) -> str:
         """Create the snapshot of a prewarmed interpreter; return "", or the reason why there is none."""
@@ -509,4 +511,4 @@ def prepare(
         from pysbx.container import workdir  # noqa: PLC0415 (few programs choose a directory)
 
         workdir.check(options.workdir, str(path / "rootfs"), config["mounts"])
-    return Bundle(path, options, found, labelled)
+    return Bundle(path, options, found, labelled, tuple(mount["destination"] for mount in config["mounts"]))

@@ -60,6 +60,7 @@ class Ended(BaseModel):
     timed_out: bool
     truncated: bool = Field(description="output was cut, or a file of /output left out")
     left_out: list[str] = Field([], description="files of /output that are too large together, or cannot be read")
+    uncollected: list[str] = Field([], description="files of /work, which are not returned: write to /output")
     isolation: str = Field("container", description="container, or process if the operator has chosen to have none")
     session_ended: str = Field("", description="why the session cannot go on; empty if it can")
 
@@ -108,6 +109,7 @@ def ended(done: Execution, session_ended: str) -> dict[str, Any]:
             timed_out=done.timed_out,
             truncated=done.truncated,
             left_out=[clean(name) for name in done.left_out],
+            uncollected=[clean(name) for name in done.uncollected],
             isolation=done.isolation,
             session_ended=clean(session_ended),
         )

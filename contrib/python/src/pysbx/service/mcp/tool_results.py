@@ -125,6 +125,8 @@ def text_of(result: RunResult, error_text: str) -> str:
         parts.append(f"[files were left out, write smaller ones: {named}{more}]")
     elif result.truncated:
         parts.append("[output was left out: print less]")
+    if result.uncollected:
+        parts.append(f"[not returned, write to /output: {', '.join(result.uncollected[:MAX_NAMED])}]")
     if result.files:
         named = ", ".join(f"{file.name} ({file.size} bytes)" for file in result.files)
         parts.append(f"[files: {named}]")

@@ -195,6 +195,7 @@ function showResult(done, choice) {
   done.artifacts.forEach(showFile);
   done.violations.forEach(showViolation);
   if (done.left_out.length) write(`Files that were left out: ${done.left_out.join(", ")}\n`, "warn");
+  if (done.uncollected.length) write(`Not returned, write to /output: ${done.uncollected.join(", ")}\n`, "warn");
   if (done.session_ended) write(`The session has ended: ${done.session_ended}\n`, "warn");
   if (!by("output").textContent) write("no output", "quiet");
   say("done");
