@@ -231,6 +231,8 @@ for name in ('file/below', 'file/far/below', 'directory', 'link/x', 'link/far/x'
 def test_files_that_nothing_keeps_are_named() -> None:
     source = "open('/output/a.csv', 'w').write('x' * 3000)"
     assert pysbx("run", "-c", source).stderr == "pysbx: left a.csv (3 KiB): --output DIR keeps them\n"
+    beside = "pysbx: left in /work: b.csv: write to /output, or add --collect PATTERN\n"
+    assert pysbx("run", "-c", "open('b.csv', 'w')").stderr == beside
     assert pysbx("run", "-q", "-c", source).stderr == ""
 
 
@@ -316,6 +318,8 @@ def test_run_with_a_profile() -> None:
         (["run", "--memory", "1", "-c", "1"], 2, "pysbx: --memory: 1 is less than an interpreter takes"),
         (["run", "--preload", "5x", "-c", "1"], 2, "pysbx: --preload: '5x' is not the name of a module"),
         (["run", "--rootfs", "/", "--image", "x", "-c", "1"], 2, "virtualenv, rootfs and image exclude each other"),
+        (["run", "--memory", "1GiB", "--file-size", "9mb", "--env", "NAME", "-c", "1"], 2, "--env: 'NAME' is not"),
+        (["run", "--timeout", "1mb", "-c", "1"], 2, "'1mb' is not a number of seconds, such as 90, 90s or 2m"),
         (["run", "--memory", "x", "-c", "1"], 2, "'x' is not a number of MiB, such as 512, 512m or 1g"),
         (["run", "--mount", "a:b:c:d", "-c", "1"], 2, "SOURCE"),
         (["run", "--with", "-e .", "-c", "1"], 2, "pysbx: --with: '-e .' is not a requirement"),
@@ -326,6 +330,8 @@ def test_run_with_a_profile() -> None:
         (["nonsense"], 2, "invalid choice"),
         (["help"], 2, "did you mean --help?"),
         (["rnu", "-c", "1"], 2, "did you mean run?"),
+        (["deps", "instal", "x"], 2, "did you mean install?"),
+        (["run", "--installer", "pipp", "-c", "1"], 2, "did you mean pip?"),
         (["run", "--memry", "5", "-c", "1"], 2, "unrecognized arguments: --memry: did you mean --memory?"),
         (["run", "-r", "x", "-c", "1"], 2, "did you mean --requirements?"),
         (["serve", "--port", "8080"], 2, "did you mean --listen?"),
@@ -496,8 +502,9 @@ def test_deps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
     done = pysbx("deps", "install", "--wheels", str(tmp_path), "--json", "thing>=1")
-    assert done.stderr == ""
+    assert re.fullmatch(r"pysbx: installing thing>=1\npysbx: installed thing>=1 in \d+ s\n", done.stderr)
     assert [item["requirements"] for item in json.loads(done.stdout)] == [["thing>=1"]]
+    assert pysbx("deps", "install", "--wheels", str(tmp_path), "thing>=1").stderr == ""  # it is there
     # A program reads whole lines: none is wrapped or cut, however long.
     long = [f"thing!={number}.{'1' * 40}" for number in range(5)]
     (made,) = json.loads(pysbx("deps", "install", "--wheels", str(tmp_path), "--json", *long).stdout)
@@ -505,6 +512,7 @@ def test_deps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(requirement in line for requirement in long)
     assert "thing>=1" in pysbx("deps", "list").stdout
     assert json.loads(pysbx("deps", "prune", "--days", "1", "--json").stdout) == []
+    assert len(json.loads(pysbx("deps", "prune", "--dry-run", "--json").stdout)) == 2
     (removed,) = json.loads(pysbx("deps", "remove", "--json", "thing>=1").stdout)
     assert removed["requirements"] == ["thing>=1"]
     assert len(json.loads(pysbx("deps", "prune", "--json").stdout)) == 1
@@ -643,7 +651,7 @@ def test_completion_completes() -> None:
     [
         ("d", "deps doctor"),
         ("deps ", "list remove prune install"),
-        ("deps prune --d", "--days"),
+        ("deps prune --d", "--days --dry-run"),
         ("deps install --wheels ", "folder"),
         ("completion ", "bash zsh fish"),
         ("profiles m", "minimal"),

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -63,9 +64,9 @@ class _Parser(argparse.ArgumentParser):
             for parser in action.choices.values()
         ]
         known = {name for parser in (self, *below) for name in parser._option_string_actions}
-        if "invalid choice" in message:
-            known |= COMMANDS.keys()
         words = [part.split("=")[0].strip("'") for part in message.partition(": ")[2].split() if part.strip("'")]
+        if choice := re.search(r"invalid choice: '?([^' ]+)'? \(choose from (.*)\)", message):
+            known, words = {*re.findall(r"[\w-]+", choice[2]), "--help", "--version"}, [choice[1]]
         near = next((near[0] for word in words if (near := get_close_matches(MEANT.get(word, word), known, 1))), "")
         super().error(f"{message}: did you mean {near}?" if near and near not in words else message)
 

@@ -32,7 +32,10 @@ def serve(arguments: argparse.Namespace) -> int:
         wanted = settings.settings_of(arguments)
         return run.serve(wanted) if arguments.command == "serve" else run.serve_mcp(wanted)
     except LimitsNotEnforceableError as error:
-        raise LimitsNotEnforceableError(f"{error}; --best-effort serves with rlimits") from error
+        reason = str(error).partition(", but ")[2] or error
+        raise LimitsNotEnforceableError(
+            f"a server bounds all callers, but {reason}; --best-effort serves with rlimits"
+        ) from error
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in FOREIGN:
             raise

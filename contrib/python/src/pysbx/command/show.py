@@ -58,6 +58,7 @@ def add_deps(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--json", action="store_true", help="print JSON")
         if name == "prune":
             action.add_argument("--days", type=float, default=0.0, metavar="N", help="only sets unused for N days")
+            action.add_argument("--dry-run", action="store_true", help="show them, and remove nothing")
         if name == "remove":
             action.add_argument("sets", nargs="+", metavar="SET", help="key of a set, or its only requirement")
         if name == "install":
@@ -72,8 +73,10 @@ def deps(arguments: argparse.Namespace) -> int:
         prepare(make_options(**command_line.given(arguments), dependencies=arguments.requirements))
     if arguments.action == "remove":
         found = dependencies.remove(arguments.sets)
+    elif arguments.action == "prune":
+        found = dependencies.prune(arguments.days, dry_run=arguments.dry_run)
     else:
-        found = dependencies.prune(arguments.days) if arguments.action == "prune" else dependencies.installed()
+        found = dependencies.installed()
     if arguments.action == "install":
         found = found[:1]
     if arguments.json:
@@ -83,7 +86,8 @@ def deps(arguments: argparse.Namespace) -> int:
         (item.key, ", ".join(item.requirements), item.python, f"{item.size / 2**20:.1f} MiB", ago(item.used))
         for item in found
     ]
-    first = "removed" if arguments.action in ("prune", "remove") else "set"
+    removed = arguments.action in ("prune", "remove")
+    first = ("would be removed" if vars(arguments).get("dry_run") else "removed") if removed else "set"
     print_table((first, "requirements", "python", "size", "used"), rows)
     return 0
 

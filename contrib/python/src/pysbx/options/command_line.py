@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,11 +29,13 @@ def _with_unit(metavar: str, kind: type) -> Callable[[str], Any]:
     counted, units, example = UNITS[metavar]
 
     def convert(text: str) -> Any:
-        unit = next((unit for unit in units if text.lower().endswith(unit)), "")
+        # 1gb and 1GiB are 1g.
+        short = re.sub(r"(?<=[kmgt])i?b$", "", text.lower()) if units is SIZES else text.lower()
+        unit = next((unit for unit in units if short.endswith(unit)), "")
         try:
             if not unit:
                 return kind(text)
-            value = float(text[: -len(unit)]) * units[unit] / counted
+            value = float(short[: -len(unit)]) * units[unit] / counted
             if kind is float or value.is_integer():
                 return kind(value)
         except ValueError:

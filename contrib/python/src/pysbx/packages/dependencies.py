@@ -261,12 +261,19 @@ def remove(names: Collection[str]) -> list[InstalledSet]:
     return found
 
 
-def prune(older_than_days: float = 0.0) -> list[InstalledSet]:
-    """Remove the sets that were unused for some days, and the rest of killed installations; return the sets."""
+def prune(older_than_days: float = 0.0, *, dry_run: bool = False) -> list[InstalledSet]:
+    """Remove the sets that were unused for some days, and the rest of killed installations; return the sets.
+
+    Args:
+        older_than_days: that number.
+        dry_run: return the sets only.
+    """
     if not older_than_days >= 0:
         raise ValueError(f"days: {older_than_days!r} is negative")
     limit = time.time() - older_than_days * 86400
     removed = [item for item in installed() if item.used <= limit]
+    if dry_run:
+        return removed
     for item in removed:
         _remove(item)
     for path in _top().glob(".new-*"):

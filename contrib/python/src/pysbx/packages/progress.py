@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 
+from pysbx.base.option_names import OPTIONS, current
+
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("pysbx_install_progress", default=None)
 
 
@@ -45,14 +47,15 @@ def _lines(what: str) -> Iterator[Callable[[str], None]]:
 def installing(what: str) -> Iterator[Callable[[str], None] | None]:
     """Show a bar that moves, and the installer's last line; yield a function for its output.
 
-    A function of install_progress takes the place of the bar. In a notebook, where a user waits too, and for a kernel,
-    it is two lines.
+    A function of install_progress takes the place of the bar. Where a user waits without a terminal, it is two lines:
+    in a notebook, for a kernel, and of a command in a log.
     """
     if (listener := _listener.get()) is not None:
         yield listener
         return
     if not sys.stderr.isatty():
-        with _lines(what) if sys.modules.keys() & {"ipykernel", "pysbx.kernel"} else nullcontext() as show:
+        waits = sys.modules.keys() & {"ipykernel", "pysbx.kernel"} or current().options is OPTIONS["command"]
+        with _lines(what) if waits else nullcontext() as show:
             yield show
         return
     from rich.console import Console  # noqa: PLC0415 (a tenth of a second, for a terminal only)
