@@ -38,6 +38,39 @@ const char *error_engine_reason(int code)
     }
 }
 
+static const char *const kind_names[] = {
+#define ERROR_KIND_NAME(kind, name) [kind] = (name),
+    ERROR_KINDS(ERROR_KIND_NAME)};
+
+int error_classify(struct error *err, enum error_kind kind, int code)
+{
+    if (err != NULL) {
+        err->kind = kind;
+        err->detail = 0;
+    }
+    return code;
+}
+
+const char *error_kind_name(enum error_kind kind, int code)
+{
+    if (kind == ERROR_OTHER && (code == -EPERM || code == -EACCES))
+        kind = ERROR_NOT_PERMITTED;
+    return kind_names[(unsigned)kind < ERROR_KIND_COUNT ? kind : ERROR_OTHER];
+}
+
+enum error_kind error_kind_of(const char *name)
+{
+    for (unsigned i = 0; i < ERROR_KIND_COUNT; i++)
+        if (strcmp(kind_names[i], name) == 0)
+            return (enum error_kind)i;
+    return ERROR_OTHER;
+}
+
+const char *error_detail(const struct error *err)
+{
+    return err->text + (err->detail < strlen(err->text) ? err->detail : 0);
+}
+
 __attribute__((format(printf, 4, 0))) static int set_text(struct error *err, int code, const char *reason,
                                                           const char *fmt, va_list ap)
 {
@@ -46,6 +79,7 @@ __attribute__((format(printf, 4, 0))) static int set_text(struct error *err, int
     if (err == NULL)
         return code;
     err->code = code;
+    error_classify(err, ERROR_OTHER, code);
     int n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
     if (reason != NULL && n >= 0 && (size_t)n < sizeof(err->text))
         snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %s", reason);
@@ -80,7 +114,10 @@ int error_wrap(struct error *err, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof(err->text))
+    if (n >= 0 && (size_t)n < sizeof(err->text)) {
         snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %.*s", (int)sizeof(inner) - n, inner);
+        if (err->kind != ERROR_OTHER)
+            err->detail += (unsigned)n + 2;
+    }
     return err->code;
 }

@@ -8,8 +8,36 @@
 /* Bounded, so that a container's text cannot grow the engine's log (CVE-2022-1708 class). */
 #define ERROR_TEXT_MAX 1024
 
+/* The kinds of errors and of reasons for a cold start, by names that programs read instead of the text: in
+ * the status file and the JSON log. See contrib/docs/pages/reference/exit-codes.md. */
+#define ERROR_KINDS(X)                                                                                       \
+    X(ERROR_OTHER, "other")                                                                                  \
+    X(ERROR_NOT_PERMITTED, "not-permitted")                                                                  \
+    X(ERROR_NO_NAMESPACES, "no-namespaces")                                                                  \
+    X(ERROR_NO_ID_MAPPING, "no-id-mapping")                                                                  \
+    X(ERROR_PROC_MASKED, "proc-masked")                                                                      \
+    X(ERROR_NO_WORKDIR, "no-workdir")                                                                        \
+    X(ERROR_NO_CGROUP2, "no-cgroup2")                                                                        \
+    X(ERROR_CGROUP_READ_ONLY, "cgroup-read-only")                                                            \
+    X(ERROR_CGROUP_NOT_DELEGATED, "cgroup-not-delegated")                                                    \
+    X(ERROR_LIMITS_TOO_SMALL, "limits-too-small")                                                            \
+    X(ERROR_WARM_OFF, "warm-off")                                                                            \
+    X(ERROR_FIRST_RUN, "first-run")                                                                          \
+    X(ERROR_BEING_MADE, "being-made")                                                                        \
+    X(ERROR_NOT_RESTORABLE, "not-restorable")                                                                \
+    X(ERROR_IMPORTS_REFUSED, "imports-refused")                                                              \
+    X(ERROR_NOT_MADE, "not-made")                                                                            \
+    X(ERROR_EXPIRED, "expired")                                                                              \
+    X(ERROR_NO_STORE, "no-store")                                                                            \
+    X(ERROR_SNAPSHOT_UNFIT, "snapshot-unfit")
+
+#define ERROR_KIND_ROW(kind, name) kind,
+enum error_kind { ERROR_KINDS(ERROR_KIND_ROW) ERROR_KIND_COUNT };
+
 struct error {
-    int code;                  /* negative errno, or 0 if no error was set */
+    int code; /* negative errno, or 0 if no error was set */
+    enum error_kind kind;
+    unsigned detail;           /* offset of error_detail in the text */
     char text[ERROR_TEXT_MAX]; /* lower case, no full stop; ends with the system's reason */
 };
 
@@ -22,6 +50,19 @@ int error_set(struct error *err, int code, const char *fmt, ...) __attribute__((
 /* Set *err to the formatted text without a reason, for any code. Returns the code, and 0 becomes -EINVAL. err
  * may be NULL. */
 int error_text(struct error *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Set the kind of the error, whose text is complete but for context. Return `code`. err may be NULL. */
+int error_classify(struct error *err, enum error_kind kind, int code);
+
+/* Return the name of the kind. An error of ERROR_OTHER with the code of EPERM or EACCES is "not-permitted".
+ */
+const char *error_kind_name(enum error_kind kind, int code);
+
+/* Return the kind of this name, ERROR_OTHER for an unknown one. */
+enum error_kind error_kind_of(const char *name);
+
+/* Return the text, of a classified error without the context that callers have added. */
+const char *error_detail(const struct error *err);
 
 /* Put "context: " before the text. Return the code, so that `return error_wrap(err, …)` passes it on. */
 int error_wrap(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -96,7 +96,9 @@ static void escape_json(char *out, const char *text)
     *out = '\0';
 }
 
-static size_t format_record(char *out, size_t size, enum log_level level, const char *text)
+/* `err`: the error of the record, or NULL. */
+static size_t format_record(char *out, size_t size, enum log_level level, const char *text,
+                            const struct error *err)
 {
     struct timespec now;
     struct tm utc;
@@ -106,10 +108,17 @@ static size_t format_record(char *out, size_t size, enum log_level level, const 
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
     int n;
     if (log_state.json) {
-        char escaped[2 * ESCAPED_TEXT_MAX];
+        char escaped[2 * ESCAPED_TEXT_MAX], fields[2 * ESCAPED_TEXT_MAX + 64] = "";
+        if (err != NULL) {
+            char detail[ESCAPED_TEXT_MAX];
+            str_escape_hidden(detail, sizeof(detail), error_detail(err));
+            escape_json(escaped, detail);
+            snprintf(fields, sizeof(fields), ",\"code\":\"%s\",\"detail\":\"%s\"",
+                     error_kind_name(err->kind, err->code), escaped);
+        }
         escape_json(escaped, text);
-        n = snprintf(out, size, "{\"msg\":\"%s\",\"level\":\"%s\",\"time\":\"%s.%09ldZ\"}\n", escaped,
-                     levels[level].name, when, now.tv_nsec);
+        n = snprintf(out, size, "{\"msg\":\"%s\",\"level\":\"%s\",\"time\":\"%s.%09ldZ\"%s}\n", escaped,
+                     levels[level].name, when, now.tv_nsec, fields);
     } else {
         n = snprintf(out, size, "%s.%06ldZ: %s: %s\n", when, now.tv_nsec / 1000, levels[level].name, text);
     }
@@ -126,11 +135,12 @@ static void write_journal(enum log_level level, const char *text)
                     MSG_NOSIGNAL);
 }
 
-static void write_escaped(enum target target, enum log_level level, const char *message)
+static void write_escaped(enum target target, enum log_level level, const char *message,
+                          const struct error *err)
 {
     /* Escape before any format is applied, because an engine decodes the JSON and prints the message on a
      * terminal. */
-    char text[ESCAPED_TEXT_MAX], record[2 * ESCAPED_TEXT_MAX + 256];
+    char text[ESCAPED_TEXT_MAX], record[4 * ESCAPED_TEXT_MAX + 512];
     str_escape_hidden(text, sizeof(text), message);
     switch (target) {
     case TARGET_STDERR: {
@@ -139,7 +149,7 @@ static void write_escaped(enum target target, enum log_level level, const char *
         break;
     }
     case TARGET_FILE:
-        (void)io_write_full(log_state.fd, record, format_record(record, sizeof(record), level, text));
+        (void)io_write_full(log_state.fd, record, format_record(record, sizeof(record), level, text, err));
         break;
     case TARGET_SYSLOG:
         syslog(levels[level].priority, "%s", text);
@@ -152,13 +162,13 @@ static void write_escaped(enum target target, enum log_level level, const char *
 
 void log_stderr(const char *text)
 {
-    write_escaped(TARGET_STDERR, LOG_LEVEL_ERROR, text);
+    write_escaped(TARGET_STDERR, LOG_LEVEL_ERROR, text, NULL);
 }
 
 void log_fatal(const struct error *err)
 {
     if (log_state.target != TARGET_STDERR)
-        write_escaped(log_state.target, LOG_LEVEL_ERROR, err->text);
+        write_escaped(log_state.target, LOG_LEVEL_ERROR, err->text, err);
     log_stderr(err->text);
 }
 
@@ -171,7 +181,7 @@ void log_message(enum log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    write_escaped(log_state.target, level, text);
+    write_escaped(log_state.target, level, text, NULL);
 }
 
 void log_notice(const char *fmt, ...)
@@ -184,7 +194,7 @@ void log_notice(const char *fmt, ...)
     if (log_state.target == TARGET_FILE && log_state.json && log_state.level < LOG_LEVEL_WARNING)
         log_stderr(text);
     else
-        write_escaped(log_state.target, LOG_LEVEL_WARNING, text);
+        write_escaped(log_state.target, LOG_LEVEL_WARNING, text, NULL);
 }
 
 void log_step(const char *what, const char *object)

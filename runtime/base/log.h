@@ -13,7 +13,7 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 struct log_options {
     const char *target; /* --log: a path or "file:PATH", "syslog:IDENT", "journald:IDENT"; NULL: standard
                            error only */
-    bool json;          /* --log-format=json: {"msg":…,"level":…,"time":RFC 3339} */
+    bool json;          /* --log-format=json: {"msg":…,"level":…,"time":RFC 3339}, "code" and "detail" */
     enum log_level level;
 };
 

@@ -33,19 +33,22 @@ static const struct cgroup_write *first_limit(const struct cgroup_writes *writes
 }
 
 /* Continue without a cgroup, unless the configuration needs one. */
-static int go_without(struct cgroup_plan *plan, const char *reason, struct error *err)
+static int go_without(struct cgroup_plan *plan, enum error_kind kind, const char *reason, struct error *err)
 {
     const struct cgroup_write *limit = first_limit(&plan->writes);
+    const bool systemd = plan->ref.rootless && access("/run/systemd/system", F_OK) == 0; /* sd_booted(3) */
     if (limit != NULL)
-        return error_text(err, -ENOTSUP, "linux.resources.%s: cannot set controller '%s': %s%s",
-                          limit->source, limit->controller, reason,
-                          plan->ref.rootless
-                              ? " (systemd delegates cgroups to users: Delegate= in a drop-in for "
-                                "user@.service, and the cgroup manager systemd)"
-                              : "");
+        return error_classify(
+            err, kind,
+            error_text(err, -ENOTSUP, "linux.resources.%s: cannot set controller '%s': %s%s", limit->source,
+                       limit->controller, reason,
+                       systemd ? " (systemd delegates cgroups to users: Delegate= in a drop-in for "
+                                 "user@.service, and the cgroup manager systemd)"
+                               : ""));
     /* Without rules, a container of root could create and open any device. */
     if (plan->devices != NULL)
-        return error_text(err, -ENOTSUP, "linux.resources.devices: cannot be enforced: %s", reason);
+        return error_classify(
+            err, kind, error_text(err, -ENOTSUP, "linux.resources.devices: cannot be enforced: %s", reason));
     plan->ref.manager = CGROUP_MANAGER_DISABLED;
     plan->ref.path = "";
     plan->ref.scope = NULL;
@@ -104,11 +107,12 @@ static int plan_cgroupfs(struct arena *a, const struct spec *spec, const struct 
     if (strcmp(plan->ref.path, "/") == 0)
         return error_set(err, -EINVAL, "linux.cgroupsPath: '%s' is the root cgroup", path);
     if (is_read_only(plan->ref.mount))
-        return go_without(plan, arena_printf(a, "'%s' is mounted read-only", plan->ref.mount), err);
+        return go_without(plan, ERROR_CGROUP_READ_ONLY,
+                          arena_printf(a, "'%s' is mounted read-only", plan->ref.mount), err);
     if (!options->rootless || may_make(a, plan->ref.mount, plan->ref.path))
         return 0;
     const char *reason = arena_printf(a, "no permission to make cgroup '%s'", plan->ref.path);
-    int ret = go_without(plan, reason, err);
+    int ret = go_without(plan, ERROR_CGROUP_NOT_DELEGATED, reason, err);
     if (ret == 0 && given)
         log_notice("linux.cgroupsPath: %s: the container stays in the runtime's cgroup", reason);
     return ret;
@@ -185,7 +189,7 @@ int cgroup_plan(struct arena *a, const struct spec *spec, const struct cgroup_op
         return ret;
     /* Disabled on request, so device rules are not enforced either. */
     if (options->manager == CGROUP_MANAGER_DISABLED) {
-        ret = go_without(plan, "cgroups are disabled", err);
+        ret = go_without(plan, ERROR_OTHER, "cgroups are disabled", err);
         plan->reason = NULL;
         return ret;
     }
@@ -195,7 +199,7 @@ int cgroup_plan(struct arena *a, const struct spec *spec, const struct cgroup_op
     if (ret < 0)
         return ret;
     if (plan->ref.mount == NULL)
-        return go_without(plan, "no cgroup2 file system is mounted", err);
+        return go_without(plan, ERROR_NO_CGROUP2, "no cgroup2 file system is mounted", err);
     plan->delegate = is_delegated(spec) && map_uid(spec, spec->process->user.uid, &plan->owner_uid) &&
                      plan->owner_uid != geteuid();
     ret = options->manager == CGROUP_MANAGER_SYSTEMD ? cgroup_systemd_plan(a, spec, options, plan, err)

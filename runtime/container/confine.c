@@ -273,12 +273,14 @@ int confine_run(const struct runtime_options *rt, const struct confine_options *
     struct wait_signals before = WAIT_SIGNALS_NONE;
     sigset_t set;
     int status = 0;
-    int ret = confine_make_plan(&a, rt, options, &plan, err);
-    if (ret < 0)
-        return ret;
     cleanup_fd int status_file = status_file_open(options->status_file, err);
     if (options->status_file != NULL && status_file < 0)
         return status_file;
+    int ret = confine_make_plan(&a, rt, options, &plan, err);
+    if (ret < 0) {
+        status_file_error(status_file, err);
+        return ret;
+    }
     wait_block_signals(&before);
     sigprocmask(SIG_SETMASK, NULL, &set);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -287,6 +289,7 @@ int confine_run(const struct runtime_options *rt, const struct confine_options *
         struct error own = {0};
         confine_become(&plan, parent, &own);
         log_stderr(own.text);
+        status_file_error(status_file, &own);
         _exit(NOT_STARTED);
     }
     /* Only the process may hold its own end of the caller's socket open: its end is read there. */

@@ -219,6 +219,9 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
         source = &of_bundle;
     }
     bool makes = goal != CREATION_STAYS_A_PLAN;
+    out->status_file = makes ? status_file_open(options->status_file, err) : -1;
+    if (makes && options->status_file != NULL && out->status_file < 0)
+        return out->status_file;
     out->root = record_open_root(record_root(&out->arena, rt->root), makes, err);
     if (out->root < 0 && makes)
         return out->root;
@@ -233,9 +236,6 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
     out->pidfd_socket = pid_file_connect(options->pidfd_socket, err);
     if (options->pidfd_socket != NULL && out->pidfd_socket < 0)
         return out->pidfd_socket;
-    out->status_file = status_file_open(options->status_file, err);
-    if (options->status_file != NULL && out->status_file < 0)
-        return out->status_file;
     if (!out->plan.has_process)
         return 0;
     bool foreground = goal == CREATION_RUNS && !options->detach;

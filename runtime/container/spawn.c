@@ -22,6 +22,7 @@
 #include "container/launch.h"
 #include "container/options.h"
 #include "container/pid_file.h"
+#include "container/status_file.h"
 #include "container/sync.h"
 #include "container/tracing.h"
 #include "container/wait.h"
@@ -364,6 +365,7 @@ static int follow_child(struct creation *c, const struct create_options *options
                 ret = tell_pid(c, options, err);
             break;
         case SYNC_COLD:
+            status_file_cold(c->status_file, err->kind, err->text);
             launch_refused(c->plan.process.launch, err);
             *err = (struct error){0};
             break;

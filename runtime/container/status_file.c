@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "base/error.h"
 #include "base/io.h"
+#include "base/str.h"
 
 int status_file_open(const char *path, struct error *err)
 {
@@ -16,6 +16,26 @@ int status_file_open(const char *path, struct error *err)
         return -1;
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, 0644);
     return fd < 0 ? error_set(err, -errno, "open status file '%s'", path) : fd;
+}
+
+static void write_note(int fd, const char *word, const char *name, const char *said)
+{
+    char escaped[STR_ESCAPED_MAX(ERROR_TEXT_MAX)], line[sizeof(escaped) + 64];
+    if (fd < 0)
+        return;
+    str_escape_hidden(escaped, sizeof(escaped), said);
+    int n = snprintf(line, sizeof(line), "%s %s %s\n", word, name, escaped);
+    (void)io_write_full(fd, line, (size_t)n);
+}
+
+void status_file_cold(int fd, enum error_kind kind, const char *reason)
+{
+    write_note(fd, "cold", error_kind_name(kind, 0), reason);
+}
+
+void status_file_error(int fd, const struct error *err)
+{
+    write_note(fd, "error", error_kind_name(err->kind, err->code), error_detail(err));
 }
 
 int status_file_write(int fd, int status, const struct cgroup_ref *cgroup, struct error *err)

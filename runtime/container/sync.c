@@ -11,6 +11,10 @@
 #include "base/error.h"
 #include "base/fd.h"
 
+/* `message` is a sync_word, with the detail of the error above it. */
+#define MESSAGE_BITS 8
+#define KIND_BITS    8
+
 struct packet {
     int message;
     int code;
@@ -33,9 +37,17 @@ int sync_send(int fd, enum sync_message message)
     return errno == ECONNRESET ? -EPIPE : -errno;
 }
 
+int sync_word(enum sync_message message, enum error_kind kind)
+{
+    return (int)((unsigned)message | (unsigned)kind << MESSAGE_BITS);
+}
+
 void sync_send_reason(int fd, enum sync_message message, const struct error *err)
 {
-    struct packet p = {.message = (int)message, .code = err->code};
+    unsigned detail = err->detail < sizeof(err->text) ? err->detail : 0;
+    struct packet p = {
+        .message = (int)((unsigned)sync_word(message, err->kind) | detail << (MESSAGE_BITS + KIND_BITS)),
+        .code = err->code};
     memcpy(p.text, err->text, sizeof(p.text));
     p.text[sizeof(p.text) - 1] = '\0';
     size_t size = offsetof(struct packet, text) + strlen(p.text) + 1;
@@ -96,14 +108,19 @@ int sync_receive_from(int fd, pid_t *sender, struct error *err)
         return SYNC_END;
     if (n < 0)
         return error_set(err, -errno, "receive from the container's process");
-    if (n < (ssize_t)sizeof(int) || p.message <= SYNC_END || p.message > SYNC_LAST)
+    unsigned sent = (unsigned)p.message;
+    int message = (int)(sent & ((1U << MESSAGE_BITS) - 1));
+    if (n < (ssize_t)sizeof(int) || message <= SYNC_END || message > SYNC_LAST)
         return error_set(err, -EPROTO, "receive from the container's process");
-    if (has_reason(p.message) && err != NULL) {
+    if (has_reason(message) && err != NULL) {
         p.text[sizeof(p.text) - 1] = '\0';
         memcpy(err->text, p.text, sizeof(err->text));
         err->code = p.code < 0 ? p.code : -EIO;
+        unsigned kind = sent >> MESSAGE_BITS & ((1U << KIND_BITS) - 1);
+        err->kind = kind < ERROR_KIND_COUNT ? (enum error_kind)kind : ERROR_OTHER;
+        err->detail = sent >> (MESSAGE_BITS + KIND_BITS);
     }
-    return p.message;
+    return message;
 }
 
 int sync_unexpected(int message, struct error *err)

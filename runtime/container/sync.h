@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-struct error;
+#include "base/error.h"
 
 enum sync_message {
     SYNC_END = 0, /* end of file: the other side has ended or has executed its program */
@@ -52,6 +52,9 @@ int sync_send(int fd, enum sync_message message);
 
 /* Send a message with an error: SYNC_ERROR, SYNC_COLD or SYNC_DIFFER. A failure is not reported. */
 void sync_send_reason(int fd, enum sync_message message, const struct error *err);
+
+/* Return the first word of a message with an error of this kind. */
+int sync_word(enum sync_message message, enum error_kind kind);
 
 static inline void sync_send_error(int fd, const struct error *err)
 {

@@ -197,12 +197,14 @@ int build_snapshot(struct arena *a, struct prewarm *prewarm, struct error *err)
         ret = labels_agent(a, start, decision->program, request.program.agent, err);
     if (ret == 0)
         ret = builder_run(&request, err);
+    if (ret < 0 && err->kind == ERROR_OTHER)
+        error_classify(err, ret == -ENOEXEC ? ERROR_IMPORTS_REFUSED : ERROR_NOT_MADE, ret);
     struct store store;
     struct error later = {0};
     if (store_open(prewarm->store, true, &store, &later) < 0)
         return ret < 0 ? ret : (*err = later, later.code);
     if (ret < 0)
-        store_fail(&store, &prewarm->entry, err->text);
+        store_fail(&store, &prewarm->entry, err);
     else if ((ret = store_commit(&store, &decision->config, &prewarm->entry, err)) < 0)
         store_advise(prewarm->store, err);
     store_close(&store);

@@ -5,8 +5,10 @@
 
 #include "base/error.h"
 #include "container/run.h"
+#include "container/status_file.h"
 #include "prewarm/commands.h"
 #include "prewarm/decide.h"
+#include "prewarm/prewarm.h"
 #include "prewarm/start.h"
 #include "prewarm/start_plan.h"
 
@@ -37,6 +39,8 @@ static int create_make(const struct runtime_options *rt, const struct create_opt
         if (ret < 0)
             return ret;
     }
+    if (prewarm != NULL && prewarm->decision.reason != NULL)
+        status_file_cold(c->status_file, prewarm->decision.kind, prewarm->decision.reason);
     return creation_make(c, options, err);
 }
 
@@ -55,6 +59,7 @@ int prewarm_run(const struct runtime_options *rt, const struct create_options *o
     run_begin(options, &signals);
     int ret = create_make(rt, options, CREATION_RUNS, &c, err);
     if (ret < 0) {
+        status_file_error(c.status_file, err);
         wait_restore_signals(&signals);
         return ret;
     }

@@ -40,13 +40,16 @@ int prewarm_open_store(struct arena *a, struct store *out, struct error *err)
 }
 
 /* Decide for a cold start, for this reason. Return an error with this code in mode "require", else 0. */
-static int go_cold(struct prewarm *prewarm, struct arena *a, const char *reason, int code, struct error *err)
+static int go_cold(struct prewarm *prewarm, struct arena *a, enum error_kind kind, const char *reason,
+                   int code, struct error *err)
 {
     prewarm->decision.reason = arena_strdup(a, reason);
+    prewarm->decision.kind = kind;
     log_debug("cold start: %s", reason);
     if (prewarm->decision.mode != WARM_REQUIRE)
         return 0;
-    return error_text(err, code, WARM_ANNOTATION_MODE "=require: %s", reason);
+    error_classify(err, kind, error_text(err, code, "%s", reason));
+    return error_wrap(err, WARM_ANNOTATION_MODE "=require");
 }
 
 /* Write the member for `plan`, and for a cold start. */
@@ -92,7 +95,8 @@ int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **
     *out = prewarm;
     if (prewarm->decision.reason != NULL || prewarm->store != NULL)
         return 0;
-    return go_cold(prewarm, a, "there is no place for snapshots: HOME is not set", -ENOTSUP, err);
+    return go_cold(prewarm, a, ERROR_NO_STORE, "there is no place for snapshots: HOME is not set", -ENOTSUP,
+                   err);
 }
 
 /* Return whether nothing is preloaded, so that the first start may be cold. With "require", not even the
@@ -142,14 +146,19 @@ static void decide_look(struct arena *a, struct prewarm *prewarm)
         bool first = is_bare(decision) && decision->config.second_run;
         prewarm->entry.answer = first ? STORE_COLD : STORE_BUILD;
         prewarm->entry.reason = STORE_FIRST_RUN;
+        prewarm->entry.kind = ERROR_FIRST_RUN;
         ret = 0;
     }
-    if (ret < 0)
+    decision->kind = ERROR_SNAPSHOT_UNFIT;
+    if (ret < 0) {
         decision->reason = arena_strdup(a, why.text);
-    else if (prewarm->entry.answer == STORE_COLD)
+        decision->kind = ERROR_NO_STORE;
+    } else if (prewarm->entry.answer == STORE_COLD) {
         decision->reason = prewarm->entry.reason;
-    else if (prewarm->entry.answer == STORE_READY)
+        decision->kind = prewarm->entry.kind;
+    } else if (prewarm->entry.answer == STORE_READY) {
         decision->reason = refusal(a, prewarm);
+    }
     if (decision->reason == NULL && prewarm->entry.answer == STORE_READY)
         decision->reason = fit_reason(a, prewarm->start, decision, prewarm->entry.manifest);
 }
@@ -160,11 +169,12 @@ int prewarm_look(struct arena *a, struct prewarm *prewarm, struct error *err)
     if (decision->reason != NULL)
         return 0;
     decide_look(a, prewarm);
-    return decision->reason != NULL ? go_cold(prewarm, a, decision->reason, -ENOTSUP, err) : 0;
+    return decision->reason != NULL ? go_cold(prewarm, a, decision->kind, decision->reason, -ENOTSUP, err)
+                                    : 0;
 }
 
 /* Continue a session, or fail: a cold start would lose its state. */
-static int prepare_session(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err)
+static int take_session(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err)
 {
     if (prewarm == NULL || prewarm->decision.reason != NULL)
         return error_text(err, -ENOTSUP, "cannot continue from '%s': %s", session,
@@ -181,6 +191,12 @@ static int prepare_session(struct arena *a, const char *session, struct prewarm 
     return restore_launch(a, prewarm, err);
 }
 
+static int prepare_session(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err)
+{
+    int ret = take_session(a, session, prewarm, err);
+    return ret < 0 ? error_classify(err, ERROR_SNAPSHOT_UNFIT, ret) : ret;
+}
+
 int prewarm_prepare(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err)
 {
     if (session != NULL)
@@ -193,7 +209,7 @@ int prewarm_prepare(struct arena *a, const char *session, struct prewarm *prewar
         return 0;
     }
     if (decision->reason != NULL)
-        return go_cold(prewarm, a, decision->reason, -ENOTSUP, err);
+        return go_cold(prewarm, a, decision->kind, decision->reason, -ENOTSUP, err);
     struct error why = {0};
     int ret = decide_ask(a, prewarm, false, false, &why);
     if (ret == 0 && prewarm->entry.answer == STORE_BUILD) {
@@ -202,24 +218,29 @@ int prewarm_prepare(struct arena *a, const char *session, struct prewarm *prewar
             ret = decide_ask(a, prewarm, false, false, &why);
     }
     if (ret < 0)
-        return go_cold(prewarm, a, why.text, ret, err);
+        return go_cold(prewarm, a, why.kind != ERROR_OTHER ? why.kind : ERROR_NO_STORE, why.text, ret, err);
     if (prewarm->entry.answer != STORE_READY)
-        return go_cold(prewarm, a, prewarm->entry.reason, -ENOTSUP, err);
+        return go_cold(prewarm, a, prewarm->entry.kind, prewarm->entry.reason, -ENOTSUP, err);
     const char *reason = refusal(a, prewarm);
     if (reason != NULL)
-        return go_cold(prewarm, a, reason, -ENOTSUP, err);
+        return go_cold(prewarm, a, ERROR_SNAPSHOT_UNFIT, reason, -ENOTSUP, err);
     ret = restore_launch(a, prewarm, &why);
-    return ret < 0 ? go_cold(prewarm, a, why.text, ret, err) : 0;
+    return ret < 0 ? go_cold(prewarm, a, ERROR_SNAPSHOT_UNFIT, why.text, ret, err) : 0;
 }
 
 int prewarm_force(struct arena *a, struct prewarm *prewarm, struct error *err)
 {
     if (prewarm->decision.reason != NULL)
-        return error_text(err, -ENOTSUP, "no snapshot can be made: %s", prewarm->decision.reason);
+        return error_classify(
+            err, prewarm->decision.kind,
+            error_text(err, -ENOTSUP, "no snapshot can be made: %s", prewarm->decision.reason));
     int ret = decide_ask(a, prewarm, false, true, err);
     if (ret < 0)
         return ret;
     if (prewarm->entry.answer == STORE_BUILD)
         return build_snapshot(a, prewarm, err);
-    return prewarm->entry.answer == STORE_READY ? 0 : error_text(err, -ENOTSUP, "%s", prewarm->entry.reason);
+    return prewarm->entry.answer == STORE_READY
+               ? 0
+               : error_classify(err, prewarm->entry.kind,
+                                error_text(err, -ENOTSUP, "%s", prewarm->entry.reason));
 }

@@ -60,7 +60,7 @@ static int restore_launch_prepare(const struct process_plan *plan, const char *p
         .prefetch = prewarm->decision.config.prefetch,
         .overlapped = overlapped,
         .cloned = plan->first.wanted,
-        .error_message = SYNC_ERROR,
+        .error_message = sync_word(SYNC_ERROR, ERROR_SNAPSHOT_UNFIT),
         .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
         .argv = plan->argv,
         .envp = plan->envp,
@@ -186,6 +186,13 @@ static int restore_verify_all(const struct process_plan *plan, const char *progr
     return prewarm->session ? 0 : verify_inside(plan, &view, err);
 }
 
+/* Set the kind of the reason why the process does not become the snapshot, unless it has one. */
+static int restore_classify(struct error *reason)
+{
+    return reason->kind == ERROR_OTHER ? error_classify(reason, ERROR_SNAPSHOT_UNFIT, reason->code)
+                                       : reason->code;
+}
+
 static int restore_check(struct process_plan *plan, const char *program, int channel, struct error *err)
 {
     struct prewarm *prewarm = plan->launch->state;
@@ -196,6 +203,7 @@ static int restore_check(struct process_plan *plan, const char *program, int cha
         return 0;
     }
     give_up(prewarm);
+    restore_classify(&reason);
     sync_send_reason(channel, SYNC_COLD, &reason);
     if (plan->launch->fallback) {
         plan->launch = &launch_execve;
@@ -206,10 +214,11 @@ static int restore_check(struct process_plan *plan, const char *program, int cha
         return err->code;
     if (reason.code != -ESTALE || config->retry_after == 0)
         return error_wrap(err, WARM_ANNOTATION_MODE "=require");
-    return error_text(err, reason.code,
-                      "%s=require: the snapshot does not fit: %s (it is made anew once it is %" PRIu32
-                      " s old: retryAfter in warm.json)",
-                      WARM_ANNOTATION_MODE, reason.text, config->retry_after);
+    error_text(err, reason.code,
+               "%s=require: the snapshot does not fit: %s (it is made anew once it is %" PRIu32
+               " s old: retryAfter in warm.json)",
+               WARM_ANNOTATION_MODE, reason.text, config->retry_after);
+    return restore_classify(err);
 }
 
 static void distrust(const struct launch *launch)
@@ -272,6 +281,7 @@ static int restore_enter(struct process_plan *plan, struct seccomp_handover *han
     int ret = confine(plan, program, err);
     if (ret < 0) {
         give_up(prewarm);
+        ret = restore_classify(err);
         return plan->launch->fallback ? ret : error_wrap(err, WARM_ANNOTATION_MODE "=require");
     }
     first_wait_until_alone(plan);
@@ -287,7 +297,8 @@ static int restore_refuse(struct process_plan *plan, const char *program, int ch
     const struct prewarm *prewarm = plan->launch->state;
     (void)program;
     (void)channel;
-    return error_text(err, -ENOTSUP, WARM_ANNOTATION_MODE "=require: %s", prewarm->decision.reason);
+    error_classify(err, prewarm->decision.kind, error_text(err, -ENOTSUP, "%s", prewarm->decision.reason));
+    return error_wrap(err, WARM_ANNOTATION_MODE "=require");
 }
 
 /* The Makefile names this: LAUNCHES. */

@@ -124,8 +124,10 @@ static int run_helper(const char *name, pid_t pid, const struct spec_idmaps *map
     if (ret < 0)
         return error_set(err, ret, "start '%s'", name);
     if (status != 0)
-        return error_text(err, -EPERM, "%s: %s (are the ids of user %u listed in %s?)", name, text, geteuid(),
-                          strcmp(name, "newuidmap") == 0 ? "/etc/subuid" : "/etc/subgid");
+        return error_classify(err, ERROR_NO_ID_MAPPING,
+                              error_text(err, -EPERM, "%s: %s (are the ids of user %u listed in %s?)", name,
+                                         text, geteuid(),
+                                         strcmp(name, "newuidmap") == 0 ? "/etc/subuid" : "/etc/subgid"));
     return 0;
 }
 
@@ -137,7 +139,8 @@ static int idmap_write_map(pid_t pid, const char *file, const char *text, struct
     if (fd < 0)
         return fd;
     if (RETRY(write(fd, text, strlen(text))) < 0)
-        return error_set(err, -errno, "write the mapping to '/proc/%s'", path);
+        return error_classify(err, errno == EPERM || errno == EACCES ? ERROR_NO_ID_MAPPING : ERROR_OTHER,
+                              error_set(err, -errno, "write the mapping to '/proc/%s'", path));
     return 0;
 }
 

@@ -239,6 +239,15 @@ static int join_before_clone(struct namespaces_plan *plan, struct error *err)
     return 0;
 }
 
+/* Set the error of a clone with new namespaces, whose errno is set. */
+static int clone_failed(const struct namespaces_plan *plan, struct error *err)
+{
+    const bool refused = errno == ENOSYS || errno == EPERM || errno == EACCES || errno == ENOSPC;
+    return error_classify(
+        err, refused ? ERROR_NO_NAMESPACES : ERROR_OTHER,
+        error_set(err, -errno, "clone with new namespaces%s", clone_hint(errno, plan->make)));
+}
+
 struct intermediate_report {
     pid_t pid;
     struct error err;
@@ -266,7 +275,7 @@ static pid_t clone_through_intermediate(struct namespaces_plan *plan, int cgroup
             if (r.pid == 0)
                 return 0;
             if (r.pid < 0)
-                error_set(&r.err, -errno, "clone with new namespaces%s", clone_hint(errno, plan->make));
+                clone_failed(plan, &r.err);
         }
         _exit(io_write_full(writer, &r, sizeof(r)) < 0 ? 1 : 0);
     }
@@ -292,7 +301,7 @@ pid_t namespaces_clone(struct namespaces_plan *plan, int cgroup_fd, int *pidfd, 
         return clone_through_intermediate(plan, cgroup_fd, pidfd, err);
     pid_t pid = namespaces_clone_into((unsigned)at_clone(plan), cgroup_fd, pidfd);
     if (pid < 0)
-        return error_set(err, -errno, "clone with new namespaces%s", clone_hint(errno, plan->make));
+        return clone_failed(plan, err);
     return pid;
 }
 

@@ -209,14 +209,15 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
  * a cold start. */
 static int conclude(const struct warm_plan *plan, struct error *err)
 {
-    if (plan->reason != NULL && plan->mode == WARM_REQUIRE && !plan->unseen)
-        return error_text(err, -ENOTSUP, "%s=require: %s", WARM_ANNOTATION_MODE, plan->reason);
-    return 0;
+    if (plan->reason == NULL || plan->mode != WARM_REQUIRE || plan->unseen)
+        return 0;
+    error_classify(err, plan->kind, error_text(err, -ENOTSUP, "%s", plan->reason));
+    return error_wrap(err, "%s=require", WARM_ANNOTATION_MODE);
 }
 
 int warm_decide(struct arena *a, const struct warm_context *context, struct warm_plan *out, struct error *err)
 {
-    *out = (struct warm_plan){.mode = WARM_AUTO};
+    *out = (struct warm_plan){.mode = WARM_AUTO, .kind = ERROR_NOT_RESTORABLE};
     const char *mode = str_map_get(context->annotations, WARM_ANNOTATION_MODE);
     if (mode != NULL && !mode_of(mode, &out->mode))
         return error_set(err, -EINVAL, "annotations[\"%s\"]: unknown value '%.64s' (auto, require or off)",
@@ -235,10 +236,12 @@ int warm_decide(struct arena *a, const struct warm_context *context, struct warm
      * it cannot enable that against the administrator. */
     if (str_eq(out->config.mode, "off")) {
         out->reason = "switched off in warm.json";
+        out->kind = ERROR_WARM_OFF;
         return conclude(out, err);
     }
     if (out->mode == WARM_OFF) {
         out->reason = "switched off";
+        out->kind = ERROR_WARM_OFF;
         return 0;
     }
     ret = plan_preload(a, context, out, err);

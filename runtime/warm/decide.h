@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/error.h"
 #include "spec/annotations.h"
 #include "spec/spec.h"
 #include "warm/command_line.h"
@@ -15,7 +16,6 @@
 #include "warm/key.h"
 
 struct arena;
-struct error;
 struct json_out;
 struct root_view;
 
@@ -33,9 +33,10 @@ struct warm_context {
 };
 
 struct warm_plan {
-    const char *reason; /* why the start is cold; NULL: warm, if the store has the snapshot or can get it */
-    bool unseen;        /* cold, because the program is not visible from outside: the child searches for it */
-    bool candidate;     /* argv[0] has the name of an interpreter; the rest is filled in only then */
+    const char *reason;   /* why the start is cold; NULL: warm, if the store has the snapshot or can get it */
+    enum error_kind kind; /* of the reason */
+    bool unseen;    /* cold, because the program is not visible from outside: the child searches for it */
+    bool candidate; /* argv[0] has the name of an interpreter; the rest is filled in only then */
     enum warm_mode mode;
     struct warm_config config;
     struct str_list preload; /* directories in their order, then modules: sorted, each once */

@@ -10,6 +10,10 @@
 /* The path of the agent in a builder: beneath a /dev that is the container's own. */
 #define WARM_AGENT_PATH "/dev/.pysbx-agent.so"
 
+/* If the program's environment has this variable, and a restored interpreter has to execute itself anew, the
+ * agent gives the reason to the new one in it. */
+#define WARM_REASON_VARIABLE "PYSBX_COLD_REASON"
+
 /* For each call of getenv(3), the agent of a probe looks up the variable's name in this directory. No such
  * file exists; the lookup is the message (observe.h). */
 #define WARM_VARIABLES "/dev/.pysbx-variable/"

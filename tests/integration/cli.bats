@@ -130,6 +130,7 @@ with_value() {
     expect 1 runtime --log=log --log-format=json state missing
     output=$(<log)
     output_holds 'it["level"] == "error" and "does not exist" in it["msg"] and it["time"].endswith("Z")'
+    output_holds '(it["code"], it["detail"]) == ("other", it["msg"])'
     rm log
     expect 1 runtime --log-format json --log log --nonsense list
     output=$(<log)
@@ -413,6 +414,26 @@ PY
     expect 1 runtime run --detach --bundle bundle --status-file status box
     stderr_has "option '--status-file' needs a foreground"
     [[ ! -e $RUNTIME_STATE/box ]]
+}
+
+@test "the code of an error: in the status file, in the log, and on the page that explains it" {
+    local top
+    top=$(realpath "$TESTS/..")
+    make_bundle true
+    configure 'process["cwd"] = "/bin/sh"'
+    expect 1 runtime run --bundle bundle --status-file status box
+    [[ $(<status) == 'error no-workdir chdir to `/bin/sh`: Not a directory' ]]
+    expect 1 runtime --log log --log-format json create --bundle bundle box
+    output=$(<log)
+    output_holds 'it["code"] == "no-workdir" and it["msg"] == it["detail"]'
+    configure 'config["annotations"] = {"run.pysbx.warm": "require"}; process["args"] = ["python3", "-i"]'
+    rm log
+    expect 1 runtime --log log --log-format json create --bundle bundle box
+    output=$(<log)
+    output_holds 'it["code"] == "not-restorable" and it["msg"] == "run.pysbx.warm=require: " + it["detail"]'
+    diff <(sed -n 's/.*X(ERROR_[A-Z0-9_]*, "\(.*\)").*/\1/p' "$top/runtime/base/error.h" | sort) \
+        <(sed -n '/^## Codes/,/^## Podman/s/^| `\(.*\)` |.*|$/\1/p' "$top/contrib/docs/pages/reference/exit-codes.md" |
+            sed 's/`, `/\n/g' | sort)
 }
 
 @test "run --status-file: counts OOM-killed processes" {

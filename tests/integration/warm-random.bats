@@ -255,6 +255,10 @@ draw("RAND_bytes"), draw("RAND_priv_bytes")'
     module cryptography/hazmat/bindings/_openssl.py <<<'lib = None'
     START=either differ "$draw" RAND_bytes RAND_priv_bytes
     is_cold_because "the imports cannot be continued: 'NoneType' object has no attribute 'RAND_add'"
+    # The next one finds the reason in a variable, if the configuration has it.
+    environment PYSBX_COLD_REASON=
+    expect 0 either -c 'import os; print(os.environ["PYSBX_COLD_REASON"])'
+    output_is "the imports cannot be continued: 'NoneType' object has no attribute 'RAND_add'"
 }
 
 @test "an import that creates an SSL context for servers: no snapshot, and the reason" {

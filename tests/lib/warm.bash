@@ -75,7 +75,7 @@ either() {
 _run_python() {
     configure 'config.setdefault("annotations", {})["run.pysbx.warm"] = arguments[0]
 process["args"] = ["python3", *arguments[1:]]' "$@"
-    runtime run --bundle bundle box
+    runtime run --bundle bundle --status-file status box
 }
 
 # Assert that a program has the same exit code, standard error and standard output cold and warm. INPUT names the file
@@ -110,12 +110,14 @@ use_other_build() {
     RUNTIME=$PWD/other/${RUNTIME##*/}
 }
 
-# Assert that no snapshot of the bundle can be built, for this reason, and that the program runs nevertheless.
+# Assert that no snapshot of the bundle can be built, for this reason, that the program runs nevertheless, and that the
+# status file has the reason. The runtime has left before imports that cannot be continued.
 is_cold_because() {
     expect 1 warm -c 'print("ran")'
     stderr_has "$1"
     expect 0 either -c 'print("ran")'
     output_is ran
+    [[ $1 == *"imports cannot be continued"* || $(<status) == "cold "[a-z]*" "*"$1"* ]] || { cat status && return 1; }
 }
 
 # Print a property of the store's only snapshot as JSON.

@@ -282,17 +282,27 @@ static void test_bare(void)
     empty_store();
 }
 
+static void fail(struct store_entry *entry, const char *reason)
+{
+    struct error err;
+    store_fail(&store, entry,
+               (error_classify(&err, ERROR_IMPORTS_REFUSED, error_text(&err, -ENOEXEC, "%s", reason)), &err));
+}
+
 static void test_failure(void)
 {
     struct warm_key key = key_of("failure");
     struct store_entry entry;
     is_int(ask(&key, &entry), STORE_BUILD, "build it");
-    store_fail(&store, &entry, "numpy: no module");
+    fail(&entry, "numpy: no module");
     is_int(ask(&key, &entry), STORE_COLD, "after a failure: cold");
     is_str(entry.reason,
            "the snapshot could not be made, and is not tried again for 60 s (retryAfter in warm.json): "
            "numpy: no module",
            "with the reason");
+    is_int(entry.kind, ERROR_IMPORTS_REFUSED, "and its kind");
+    is_str(store_failure(&arena, &store, key.name, NULL), "numpy: no module",
+           "the list has the reason alone");
     struct store_question question = {.key = &key, .config = &config, .force = true};
     ask_as(&question, &entry);
     is_int(entry.answer, STORE_BUILD, "`warm build` tries immediately");
@@ -317,18 +327,18 @@ static void test_failure_within_limits(void)
     struct warm_key key = key_of("limits");
     struct store_entry entry;
     is_int(ask_within(&key, 100, 1, &entry), STORE_BUILD, "build it, with one process");
-    store_fail(&store, &entry, "can't start new thread");
+    fail(&entry, "can't start new thread");
     is_int(ask_within(&key, 100, 1, &entry), STORE_COLD, "it failed: the same limits are cold");
     is_int(ask_within(&key, 99, 1, &entry), STORE_COLD, "smaller limits are cold too");
     is_int(ask(&key, &entry), STORE_COLD, "and a caller without limits");
     is_int(ask_within(&key, 99, 64, &entry), STORE_BUILD, "more processes: tried at once");
-    store_fail(&store, &entry, "out of memory");
+    fail(&entry, "out of memory");
     is_int(ask_within(&key, 99, 64, &entry), STORE_COLD, "it failed again");
     is_int(ask_within(&key, 100, 1, &entry), STORE_COLD, "the limits of both failures are remembered");
     is_int(ask_within(&key, 100, 64, &entry), STORE_COLD, "as the largest of each");
     age_file(file_of(&key, ".failed"), 61);
     is_int(ask_within(&key, 1, 1, &entry), STORE_BUILD, "after retryAfter: tried again");
-    store_fail(&store, &entry, "out of memory");
+    fail(&entry, "out of memory");
     is_int(ask_within(&key, 2, 1, &entry), STORE_BUILD, "with the new limits alone");
     is_int(commit(&key, &entry, 1), 0, "made");
     ok(!there(&key, ".failed") && !there(&key, ".limits"), "the failure is forgotten");
@@ -343,7 +353,7 @@ static void test_failure_with_damaged_limits(void)
     struct warm_key key = key_of("damaged");
     struct store_entry entry;
     is_int(ask_within(&key, 1, 1, &entry), STORE_BUILD, "build it");
-    store_fail(&store, &entry, "out of memory");
+    fail(&entry, "out of memory");
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         store_file_note(&store, key.name, STORE_FAILED_LIMITS, texts[i]);
         is_int(ask_within(&key, 9, 9, &entry), STORE_COLD, "limits that cannot be read: cold for all");
@@ -363,7 +373,7 @@ static void test_failure_at_the_end_of_a_second(void)
     bool cold = true;
     for (time_t end = time(NULL) + 1; cold && time(NULL) < end;) {
         ask_as(&question, &entry);
-        store_fail(&store, &entry, "numpy: no module");
+        fail(&entry, "numpy: no module");
         cold = ask(&key, &entry) == STORE_COLD;
     }
     ok(cold, "a failure of this moment is not in the future");
@@ -480,7 +490,7 @@ static void test_full_disk(void)
     build(&small, 1);
     is_int(ask(&large, &entry), STORE_BUILD, "build it");
     is_int(write_snapshot(entry.out, &large, 100, &err), -ENOSPC, "no space for it");
-    store_fail(&store, &entry, err.text);
+    store_fail(&store, &entry, &err);
     ok(!there(&large, "") && !there(&large, ".new"), "no part of it remains");
     is_int(ask(&large, &entry), STORE_COLD, "the next one starts cold");
     is_str(entry.reason,

@@ -86,18 +86,25 @@ static int program_lookup_find(const char *name, const char *search_path, char p
                       error_engine_reason(reason == EISDIR ? EACCES : reason));
 }
 
+static int no_workdir(struct error *err, int code)
+{
+    return error_classify(err, ERROR_NO_WORKDIR, code);
+}
+
 /* Enter the working directory, which must lie in the container. A directory entered through a descriptor of
  * the host shows as "(unreachable)" (CVE-2024-21626). */
 static int enter_cwd(const char *cwd, struct error *err)
 {
     char now[PATH_MAX];
     if (chdir(cwd) < 0)
-        return error_text(err, -errno, "chdir to `%s`: %s", cwd, error_engine_reason(errno));
+        return no_workdir(err, error_text(err, -errno, "chdir to `%s`: %s", cwd, error_engine_reason(errno)));
     long n = syscall(SYS_getcwd, now, sizeof(now));
     if (n < 0 && errno == ENOENT)
-        return error_text(err, -ENOENT, "chdir to `%s`: %s", cwd, error_engine_reason(ENOENT));
+        return no_workdir(err,
+                          error_text(err, -ENOENT, "chdir to `%s`: %s", cwd, error_engine_reason(ENOENT)));
     if (n < 0 || now[0] != '/')
-        return error_text(err, -EPERM, "chdir to `%s`: the directory is outside the container", cwd);
+        return no_workdir(
+            err, error_text(err, -EPERM, "chdir to `%s`: the directory is outside the container", cwd));
     return 0;
 }
 

@@ -38,10 +38,11 @@ int mount_fallback_open(struct mount_plan *mount, const struct rootfs_context *c
     /* A bind would show the processes of another pid namespace, so report the error. It occurs if the runtime
      * is itself in a container whose /proc is partly masked (user_namespaces(7)). */
     if (str_eq(f->type, "proc") && context->new_pid)
-        return error_text(
-            err, code,
-            "proc is not permitted here: a new procfs may not show more than the one the runtime "
-            "sees, whose parts are masked");
+        return error_classify(
+            err, ERROR_PROC_MASKED,
+            error_text(err, code,
+                       "proc is not permitted here: a new procfs may not show more than the one the runtime "
+                       "sees, whose parts are masked"));
     cleanup_fd int fd = mount_clone(AT_FDCWD, f->host_path, true, true, MOUNT_PEERS_SLAVE);
     if (fd < 0)
         return error_set(err, fd, "%s is not permitted here, and neither is a bind of '%s'", f->type,

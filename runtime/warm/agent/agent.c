@@ -336,6 +336,8 @@ static int resume(const struct warm_params *params, char **argv, char **envp, Py
     return 0;
 }
 
+#define CANNOT_CONTINUE "the imports cannot be continued: "
+
 static void say(const char *text)
 {
     system_call(__NR_write, 2, (long)text, text_length(text), 0);
@@ -351,6 +353,31 @@ static const char *text_of_exception(void)
     return text != NULL ? text : "out of memory";
 }
 
+/* Append as much of the text as fits, and return the new end. */
+static char *append(char *to, const char *end, const char *text)
+{
+    while (to < end && *text != '\0')
+        *to++ = *text++;
+    *to = '\0';
+    return to;
+}
+
+/* Give the reason for a cold start to a program that has this variable. The runtime has left already. */
+static void tell_reason(const char *reason, char **envp)
+{
+    static char variable[1024];
+    const char name[] = WARM_REASON_VARIABLE "=", *end = variable + sizeof(variable) - 1;
+    for (; *envp != NULL; envp++) {
+        size_t i = 0;
+        while (name[i] != '\0' && (*envp)[i] == name[i])
+            i++;
+        if (name[i] != '\0')
+            continue;
+        append(append(append(variable, end, name), end, CANNOT_CONTINUE), end, reason);
+        *envp = variable;
+    }
+}
+
 /* Execute the interpreter anew. This is always correct, because no code of the user has run yet. If a warm
  * start is required, end the process with the reason, which stands where the runtime's own error would. */
 static _Noreturn void start_cold(const struct warm_params *params, const char *reason, char **argv,
@@ -359,11 +386,12 @@ static _Noreturn void start_cold(const struct warm_params *params, const char *r
     if (agent.rehearses)
         system_call(__NR_exit_group, 1, 0, 0, 0);
     if (params->required != 0) {
-        say("pysbx-runtime: run.pysbx.warm=require: the imports cannot be continued: ");
+        say("pysbx-runtime: run.pysbx.warm=require: " CANNOT_CONTINUE);
         say(reason);
         say("\n");
         system_call(__NR_exit_group, 1, 0, 0, 0);
     }
+    tell_reason(reason, envp);
     /* CPython ignores these signals, and an ignored signal stays ignored after execve. */
     static const uint64_t handler_default[4];
     system_call(__NR_rt_sigaction, SIGPIPE, (long)handler_default, 0, 8);

@@ -208,5 +208,8 @@ int warm_dump(const struct dump_request *request, struct error *err)
     tracee_release(&tracee);
     if (ret == 0)
         ret = check_snapshot(request->out, err);
-    return ret < 0 ? error_wrap(err, "snapshot of process %d", (int)request->pid) : 0;
+    if (ret == 0)
+        return 0;
+    error_classify(err, ERROR_NOT_MADE, ret);
+    return error_wrap(err, "snapshot of process %d", (int)request->pid);
 }

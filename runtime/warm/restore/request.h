@@ -46,7 +46,7 @@ struct restore_request {
     /* The process that calls restore_go is a clone which shares the memory of the one that has prepared it
      * (CLONE_VM). The C library has registered nothing for it. */
     bool cloned;
-    int error_message; /* the first word of the message that is sent when restore_go fails: SYNC_ERROR */
+    int error_message; /* the first word of the message that is sent when restore_go fails */
     struct restore_finish finish;
 };
 

@@ -279,10 +279,11 @@ static int check_limits(const struct snapshot *snapshot, const struct restore_pl
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
         struct rlimit limit;
         if (getrlimit(limits[i].resource, &limit) == 0 && limit.rlim_cur < limits[i].needed)
-            return error_text(err, -ENOMEM,
-                              "%s is smaller than the snapshot, which needs %" PRIu64
-                              " bytes of address space and %" PRIu64 " of data",
-                              limits[i].name, all, data);
+            return error_classify(err, ERROR_LIMITS_TOO_SMALL,
+                                  error_text(err, -ENOMEM,
+                                             "%s is smaller than the snapshot needs: RLIMIT_AS=%" PRIu64
+                                             " RLIMIT_DATA=%" PRIu64,
+                                             limits[i].name, all, data));
     }
     return 0;
 }

@@ -24,7 +24,7 @@ enum store_file {
     STORE_LOCK,          /* locked by the process that makes the snapshot, fcntl(2) */
     STORE_USES,          /* one byte for each use; the time of the last change is that of the last use */
     STORE_SEEN,          /* a bare interpreter ran once */
-    STORE_FAILED,        /* why the snapshot could not be made */
+    STORE_FAILED,        /* why the snapshot could not be made, and on the next line the name of the kind */
     STORE_STALE,         /* why it did not fit */
     STORE_FAILED_LIMITS, /* the limits with which it could not be made: struct store_bounds */
     STORE_FILES,

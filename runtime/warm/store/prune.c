@@ -94,7 +94,7 @@ static int list_items(struct arena *a, const struct store *store, enum store_fil
         if (kind == STORE_SNAPSHOT)
             describe_snapshot(a, store, item, &st);
         else
-            item->failed = store_file_text(a, store, item->name, STORE_FAILED);
+            item->failed = store_failure(a, store, item->name, NULL);
         ++*count;
     }
     qsort(*items, *count, sizeof(**items), by_last_use);

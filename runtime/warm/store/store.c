@@ -251,17 +251,27 @@ static void take_bounds(struct arena *a, const struct store *store, const struct
             entry->bounds.items[i] = earlier.items[i];
 }
 
-/* Return a reason not to make the snapshot now, or NULL. */
+const char *store_failure(struct arena *a, const struct store *store, const char *name, enum error_kind *kind)
+{
+    const char *text = store_file_text(a, store, name, STORE_FAILED);
+    const char *line = text != NULL ? strchr(text, '\n') : NULL;
+    if (kind != NULL)
+        *kind = line != NULL ? error_kind_of(line + 1) : ERROR_OTHER;
+    return line != NULL ? arena_strndup(a, text, (size_t)(line - text)) : text;
+}
+
+/* Return a reason not to make the snapshot now, with its kind, or NULL. */
 static const char *forbidden(struct arena *a, const struct store *store, const struct store_question *q,
-                             enum state state, const char *why)
+                             enum state state, const char *why, enum error_kind *kind)
 {
     struct stat st;
     if (q->force)
         return NULL;
+    *kind = ERROR_EXPIRED;
     if (state == STATE_EXPIRED && !q->config->rebuild_expired)
         return why;
     if (has_failed(store, q) && !allows_more(a, store, q)) {
-        const char *reason = store_file_text(a, store, q->key->name, STORE_FAILED);
+        const char *reason = store_failure(a, store, q->key->name, kind);
         return arena_printf(a,
                             "the snapshot could not be made, and is not tried again for %" PRIu32
                             " s (retryAfter in warm.json): %s",
@@ -272,6 +282,7 @@ static const char *forbidden(struct arena *a, const struct store *store, const s
                  !store_file_stat(store, q->key->name, STORE_SEEN, &st);
     if (first && !q->look)
         store_file_note(store, q->key->name, STORE_SEEN, "");
+    *kind = ERROR_FIRST_RUN;
     return first ? STORE_FIRST_RUN : NULL;
 }
 
@@ -289,9 +300,10 @@ static int begin(const struct store *store, struct store_entry *entry, struct er
     return ret;
 }
 
-static int cold(struct store_entry *entry, const char *reason)
+static int cold(struct store_entry *entry, enum error_kind kind, const char *reason)
 {
     entry->answer = STORE_COLD;
+    entry->kind = kind;
     entry->reason = reason;
     return 0;
 }
@@ -304,16 +316,17 @@ int store_ask(struct arena *a, const struct store *store, const struct store_que
     enum state state = find(a, store, q, entry);
     if (state == STATE_FRESH)
         return 0;
-    const char *no = forbidden(a, store, q, state, entry->reason);
+    enum error_kind kind = ERROR_OTHER;
+    const char *no = forbidden(a, store, q, state, entry->reason, &kind);
     if (no != NULL)
-        return cold(entry, no);
+        return cold(entry, kind, no);
     entry->answer = STORE_BUILD;
     if (q->look)
         return 0;
     const char *why = entry->reason;
     entry->lock = store_lock(store, entry->name, q->config->wait_for_build || q->force);
     if (entry->lock == -EAGAIN)
-        return cold(entry, "another process is making the snapshot");
+        return cold(entry, ERROR_BEING_MADE, "another process is making the snapshot");
     if (entry->lock < 0)
         return error_set(err, entry->lock, "lock snapshot '%s' in '%s'", entry->name, store->path);
     /* The previous holder of the lock may have made it, or failed. */
@@ -321,14 +334,14 @@ int store_ask(struct arena *a, const struct store *store, const struct store_que
     if (find(a, store, q, entry) == STATE_FRESH)
         entry->answer = STORE_READY;
     else
-        no = forbidden(a, store, q, state, why);
+        no = forbidden(a, store, q, state, why, &kind);
     if (entry->answer == STORE_BUILD && no == NULL) {
         entry->reason = why;
         take_bounds(a, store, q, entry);
         return begin(store, entry, err);
     }
     store_unlock(store, entry->name, &entry->lock);
-    return no != NULL ? cold(entry, no) : 0;
+    return no != NULL ? cold(entry, kind, no) : 0;
 }
 
 /* The checksum comes first: a snapshot never exists without it. */
@@ -379,14 +392,6 @@ static void drop_output(const struct store *store, struct store_entry *entry)
     fd_close(&entry->out);
 }
 
-/* Reasons quote names that a container has chosen, and they are printed. */
-static void note_reason(const struct store *store, const char *name, enum store_file file, const char *reason)
-{
-    struct arena a = {0};
-    store_file_note(store, name, file, str_printable(&a, reason));
-    arena_free(&a);
-}
-
 /* Write the limits before the note that they belong to. Without them the note holds for all containers. */
 static void note_bounds(const struct store *store, const struct store_entry *entry)
 {
@@ -402,17 +407,24 @@ static void note_bounds(const struct store *store, const struct store_entry *ent
     arena_free(&a);
 }
 
-void store_fail(const struct store *store, struct store_entry *entry, const char *reason)
+void store_fail(const struct store *store, struct store_entry *entry, const struct error *reason)
 {
+    struct arena a = {0};
     drop_output(store, entry); /* first: the disk may be full */
     note_bounds(store, entry);
-    note_reason(store, entry->name, STORE_FAILED, reason);
+    /* Reasons quote names that a container has chosen, and they are printed. */
+    store_file_note(
+        store, entry->name, STORE_FAILED,
+        arena_printf(&a, "%s\n%s", str_printable(&a, reason->text), error_kind_name(reason->kind, 0)));
+    arena_free(&a);
     store_release(store, entry);
 }
 
 void store_mark_stale(const struct store *store, const char *name, const char *reason)
 {
-    note_reason(store, name, STORE_STALE, reason);
+    struct arena a = {0};
+    store_file_note(store, name, STORE_STALE, str_printable(&a, reason));
+    arena_free(&a);
 }
 
 void store_count_use(const struct store *store, const char *name)

@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "warm/key.h"
 #include "warm/snapshot/snapshot.h"
 #include "warm/store/files.h"
 
 struct arena;
-struct error;
 struct manifest;
 struct warm_config;
 
@@ -45,7 +45,8 @@ struct store_bounds {
 
 struct store_entry {
     enum store_answer answer;
-    const char *reason; /* cold, or build: why the snapshot is made */
+    const char *reason;   /* cold, or build: why the snapshot is made */
+    enum error_kind kind; /* cold: of the reason */
     char name[KEY_NAME_SIZE];
     int file;                   /* ready: open for reading; else -1 */
     struct snapshot mapped;     /* ready: its tables, which the manifest points into */
@@ -80,7 +81,12 @@ int store_commit(const struct store *store, const struct warm_config *config, st
 
 /* Record for config.retry_after that the snapshot could not be made, with the reason. Containers that have a
  * larger limit than all containers for which it failed try again before. Release the entry. */
-void store_fail(const struct store *store, struct store_entry *entry, const char *reason);
+void store_fail(const struct store *store, struct store_entry *entry, const struct error *reason);
+
+/* Return the reason that store_fail has recorded for a key, in the arena, and its kind in *kind (NULL: not
+ * wanted). NULL: there is none. */
+const char *store_failure(struct arena *a, const struct store *store, const char *name,
+                          enum error_kind *kind);
 
 /* Record that the snapshot did not fit a container. The next process that asks makes it again, but not before
  * it is config.retry_after old. */
