@@ -109,7 +109,7 @@ def test_snapshots() -> None:
 def test_a_session_whose_program_was_killed_with_its_watcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = prepare(make_options())
     name = "python-4194305-00000000-1"  # no process has this number: see PID_MAX_LIMIT of the kernel
-    assert try_to_create(name, str(bundle.path), bundle.enforcement.manager) == ""
+    assert try_to_create(name, str(bundle.path), bundle.enforcement.manager) is None
     try:
         assert name not in [item.name for item in cleaning.items(["sessions"])]  # it may have just been made
         monkeypatch.setattr(cleaning, "STARTED_SEC", -1.0)

@@ -262,7 +262,7 @@ def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
     from pysbx.machine import doctor
 
     setting, profile, prefix = tmp_path / "setting", tmp_path / "profile", tmp_path / "prefix"
-    refused = "clone with new namespaces (user, pid): not permitted"
+    refused = "no-namespaces"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for module in (refusal_remedies, doctor):
         monkeypatch.setattr(module, "APPARMOR", str(setting))

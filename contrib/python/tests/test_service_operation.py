@@ -243,7 +243,11 @@ def test_a_profile_that_cannot_be_prepared_is_told(tmp_path: Path, monkeypatch: 
         assert states["cold"].startswith("cold: ")
         assert states["bad"].startswith("failed: ")
         assert answer.json()["sandbox"] == "ok"
+        run = service.run("1", profile=next(name for name in answer.json()["profiles"] if "cold" in name))
+        assert (run["warm"], run["cold_code"]) == (False, "imports-refused")
+        assert "No module named 'nothing_of_that_name'" in run["cold_reason"]
     log = "".join(service.log)
+    assert re.search("WARNING: cold start: profile '.*cold.json': .*nothing_of_that_name", log)
     assert "cold.json' starts cold each time: " in log
     assert "bad.json' cannot be prepared: " in log
     assert "INFO: installing thing\n" in log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Literal
@@ -11,11 +12,15 @@ import pytest
 
 from pysbx import Execution, Mount, Sandbox, run_code, sandbox
 from pysbx.base.runtime import build_snapshot, command
+from pysbx.calls import session as session_module
 from pysbx.calls.prepare import prepare
+from pysbx.container import refusal_remedies, start_refusals
+from pysbx.container.container import UNCONTAINED
 from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
 from pysbx.options.keywords import SandboxOptions
 from pysbx.options.options import make_options
+from pysbx.service.sandboxes import cold_starts
 from tests.servers import PROGRAM, server
 
 ABOUT = """
@@ -87,8 +92,54 @@ def test_memory_that_is_too_small_for_a_warm_start_is_refused_with_the_least_val
 
 
 def test_a_module_that_is_not_there_is_named_by_its_option() -> None:
-    with pytest.raises(SandboxOptionError, match=r"^preload: 'nosuch' cannot be imported: ModuleNotFoundError"):
+    with pytest.raises(SandboxOptionError, match=r"^preload: .*import nosuch: ModuleNotFoundError: No module"):
         run_code("1", preload=["nosuch"], warm="require")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "reason"),
+    [
+        (SandboxOptions(warm="off"), "warm-off", "switched off"),
+        (SandboxOptions(isolation="process"), "warm-off", "without a container, every interpreter starts cold"),
+        (SandboxOptions(preload=["nosuch"]), "imports-refused", "import nosuch: ModuleNotFoundError: No module named"),
+    ],
+)
+def test_a_cold_start_says_why(options: SandboxOptions, code: str, reason: str) -> None:
+    with Sandbox(**options) as session:
+        for done in (run_code("1", **options), session.run("1"), session.run("2")):
+            assert (done.warm, done.cold_code, reason in (done.cold_reason or "")) == (False, code, True), done
+            assert done.to_dict()["cold_reason"] == done.cold_reason
+    assert (run_code("1").cold_reason, run_code("1").cold_code) == (None, None)
+
+
+def test_imports_that_cannot_be_continued_say_why(tmp_path: Path) -> None:
+    """Their snapshot can be made. The interpreter in the sandbox finds that it cannot go on, and starts anew."""
+    bindings = tmp_path / "mods/cryptography/hazmat/bindings"
+    bindings.mkdir(parents=True)
+    for place in (bindings, *bindings.parents[:2]):
+        (place / "__init__.py").touch()
+    (bindings / "_rust.py").touch()
+    (bindings / "_openssl.py").write_text("lib = None\n")
+    mount, mods = f"{tmp_path}/mods:/mods", Mount(f"{tmp_path}/mods", "/mods")
+    preload = [f"cryptography.hazmat.bindings.{name}" for name in ("_rust", "_openssl")]
+    common = SandboxOptions(preload=preload, mounts=[mods], env={"PYTHONPATH": "/mods"})
+    said = "the imports cannot be continued: 'NoneType' object has no attribute 'RAND_add'"
+    done = run_code("import os; print([name for name in os.environ if 'COLD' in name])", **common)
+    assert (done.stdout, done.cold_code, done.cold_reason) == ("[]\n", "snapshot-unfit", said)
+
+    named = [*(part for name in preload for part in ("--preload", name)), "--mount", mount, "--env", "PYTHONPATH=/mods"]
+    for said_by in (["warm", *named], ["warm", "--json", *named], ["run", "-v", *named, "-c", "1"]):
+        shown = subprocess.run([*PROGRAM, *said_by], capture_output=True, text=True, check=True)
+        assert said in shown.stdout + shown.stderr, shown
+
+
+def test_the_codes_that_the_package_knows_are_the_runtime_s() -> None:
+    """Codes are compared, and no text of the runtime is searched."""
+    header = (Path(__file__).parents[3] / "runtime/base/error.h").read_text()
+    codes = set(re.findall(r'X\(ERROR_\w+, "([a-z0-9-]+)"\)', header))
+    known = {*start_refusals.CAUSES, start_refusals.IMPORTS, *refusal_remedies.REMEDIES, session_module.UNFIT}
+    known |= {*cold_starts.REASONS, UNCONTAINED.code, "cgroup-read-only", "snapshot-unfit"}
+    assert known <= codes
 
 
 def test_imports_may_take_longer_than_a_short_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +190,7 @@ def test_a_limit_of_processes_that_the_threads_of_a_snapshot_exceed_is_named(vir
     assert run(max_processes=200, warm="require").warm
     done = run(max_processes=1, warm="auto")
     assert (done.value, done.warm, done.stderr) == ("42", False, "")
+    assert "threads" in (done.cold_reason or ""), done
     with pytest.raises(SandboxOptionError, match=r"^max_processes: 1 is too few for the threads .* \(allow more: max"):
         run(max_processes=1, warm="require")
     assert run(max_processes=200, warm="require").warm

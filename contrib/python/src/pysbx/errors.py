@@ -39,7 +39,15 @@ class SandboxOptionError(SandboxError, ValueError):
 
 
 class SandboxStartupError(SandboxError):
-    """No sandbox could be created: the runtime is missing, or the text is the runtime's reason."""
+    """No sandbox could be created: the runtime is missing, or the text is the runtime's reason.
+
+    Attributes:
+        code: of the runtime's error, such as "no-namespaces"; "" for another one.
+    """
+
+    def __init__(self, message: str, code: str = "") -> None:
+        self.code = code
+        super().__init__(message)
 
 
 class PlatformNotSupportedError(SandboxStartupError):

@@ -29,6 +29,20 @@ BUILD_TIMEOUT_SEC = 1800.0
 VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
 
+class Refusal(NamedTuple):
+    """The error with which a command of the runtime has failed.
+
+    Attributes:
+        message: its text.
+        code: what programs read of it: see the page on errors and exit codes.
+        detail: the text without the context of the command.
+    """
+
+    message: str
+    code: str = "other"
+    detail: str = ""
+
+
 class Choice(NamedTuple):
     """The runtime that is used.
 
@@ -100,32 +114,23 @@ def command(*arguments: str, manager: tuple[str, ...] = ()) -> list[str]:
     return [find_runtime(), "--root", state_root(), *manager, *arguments]
 
 
-def call(
-    *arguments: str,
-    manager: tuple[str, ...] = (),
-    descriptors: tuple[int, ...] = (),
-    timeout_sec: float | None = None,
-) -> subprocess.CompletedProcess[str]:
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the runtime to its end and return its output; the caller judges a failure.
 
     Args:
         arguments: the command and what belongs to it.
-        manager: see command.
-        descriptors: the command gets them.
-        timeout_sec: seconds until it is killed, by default COMMAND_TIMEOUT_SEC.
     """
     import subprocess  # noqa: PLC0415 (most programs need no command but `run`, which is container.py's)
 
     try:
         return children.run(
-            command(*arguments, manager=manager),
+            command(*arguments),
             env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=timeout_sec or COMMAND_TIMEOUT_SEC,
-            pass_fds=descriptors,
+            timeout=COMMAND_TIMEOUT_SEC,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxStartupError(f"pysbx-runtime {arguments[0]}: {error}") from error
@@ -136,38 +141,63 @@ def kill(container: str) -> None:
     call("delete", "--force", container)
 
 
+def _attempt(
+    *arguments: str,
+    manager: tuple[str, ...] = (),
+    descriptors: tuple[int, ...] = (),
+    timeout_sec: float | None = None,
+) -> Refusal | None:
+    """Run a command of the runtime to its end; return None, or its error.
+
+    Args:
+        arguments: the command and what belongs to it.
+        manager: see command.
+        descriptors: the command gets them.
+        timeout_sec: seconds until it is killed, by default COMMAND_TIMEOUT_SEC.
+    """
+    import json  # noqa: PLC0415 (most programs need no such command)
+    import subprocess  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
+    # Not through pipes: the container would hold them open.
+    with tempfile.TemporaryFile() as log:
+        options = ("--log", f"/proc/self/fd/{log.fileno()}", "--log-format", "json")
+        try:
+            done = children.run(
+                command(*options, *arguments, manager=manager),
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=timeout_sec or COMMAND_TIMEOUT_SEC,
+                pass_fds=(log.fileno(), *descriptors),
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SandboxStartupError(f"pysbx-runtime {arguments[0]}: {error}") from error
+        if done.returncode == 0:
+            return None
+        log.seek(0)
+        try:
+            found = json.loads(log.read().decode("utf-8", "replace"))
+            return Refusal(found["msg"], found["code"], found["detail"])
+        except (ValueError, KeyError):  # it was killed, or is another one
+            said = f"pysbx-runtime {arguments[0]}: exit code {done.returncode}"
+            return Refusal(said, detail=said)
+
+
 def build_snapshot(bundle: str, manager: tuple[str, ...] = ()) -> str:
     """Create the snapshot of a prewarmed interpreter for a bundle; return "", or the reason why there is none."""
-    done = call("warm", "build", "--bundle", bundle, manager=manager, timeout_sec=BUILD_TIMEOUT_SEC)
-    return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+    refusal = _attempt("warm", "build", "--bundle", bundle, manager=manager, timeout_sec=BUILD_TIMEOUT_SEC)
+    return refusal.message if refusal else ""
 
 
 def save_process(container: str, pid: int, descriptor: int) -> str:
     """Save a process of a container, which has stopped itself, to an empty file; return "" or the refusal."""
-    done = call("warm", "save", container, str(pid), f"/proc/self/fd/{descriptor}", descriptors=(descriptor,))
-    return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+    target = f"/proc/self/fd/{descriptor}"
+    refusal = _attempt("warm", "save", container, str(pid), target, descriptors=(descriptor,))
+    return refusal.detail if refusal else ""
 
 
-def try_to_create(container: str, bundle: str, manager: tuple[str, ...]) -> str:
-    """Create a container without starting it; return "", or the runtime's error if it failed."""
-    import subprocess  # noqa: PLC0415 (as above)
-    import tempfile  # noqa: PLC0415
-
-    # Not through pipes: the container would hold them open.
-    with tempfile.TemporaryFile() as said:
-        try:
-            children.run(
-                command("create", "--bundle", bundle, container, manager=manager),
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=said,
-                timeout=COMMAND_TIMEOUT_SEC,
-                check=True,
-            )
-        except subprocess.CalledProcessError as error:
-            said.seek(0)
-            return said.read().decode("utf-8", "replace").strip() or str(error)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise SandboxStartupError(f"pysbx-runtime create: {error}") from error
-    return ""
+def try_to_create(container: str, bundle: str, manager: tuple[str, ...]) -> Refusal | None:
+    """Create a container without starting it; return None, or the runtime's error if it failed."""
+    return _attempt("create", "--bundle", bundle, container, manager=manager)

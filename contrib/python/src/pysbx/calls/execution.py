@@ -104,6 +104,8 @@ class Execution:
         warm: whether a prewarmed interpreter ran it, as the sandbox itself reports.
         isolation: "container", or "process" if the caller has chosen to have none.
         exited: whether it asked for its end, by sys.exit() or exit(); a session goes on all the same.
+        cold_reason: why no prewarmed interpreter ran it, in words; None if one did.
+        cold_code: the same as a code of the runtime.
     """
 
     stdout: str = ""
@@ -123,6 +125,8 @@ class Execution:
     left_out: tuple[str, ...] = ()
     displays: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
     uncollected: tuple[str, ...] = ()
+    cold_reason: str | None = None
+    cold_code: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values that JSON has, with the content of the artifacts in base64, as the HTTP service does."""
@@ -152,7 +156,8 @@ def _log(done: Execution) -> None:
     outcome = outcome_of(done)
     usual = outcome in (OK, EXIT, EXCEPTION)
     reason = "" if usual or done.error is None else f": {done.error.message}"
-    about = ("warm" if done.warm else "cold", done.usage.wall_sec, done.usage.cpu_sec)
+    start = f"cold ({done.cold_reason})" if done.cold_reason else "warm" if done.warm else "cold"
+    about = (start, done.usage.wall_sec, done.usage.cpu_sec)
     text = "run ended: %s, exit code %d, %s, %.3f s, %.3f s of CPU%s"
     log.write(log.RUN, log.DEBUG if usual else log.INFO, text, outcome, done.exit_code, *about, reason)
 
@@ -439,6 +444,7 @@ def execution(  # noqa: PLR0917 (each of another type)
     known = None if given is None else [*given, *(files if collect else ())]
     stdout, stdout_cut = container.take(1)
     stderr, stderr_cut = container.take(2)
+    cold = container.cold
     done = Execution(
         stdout=stdout,
         stderr=stderr,
@@ -450,6 +456,8 @@ def execution(  # noqa: PLR0917 (each of another type)
         limits=dict(bundle.enforcement.by),
         warm=container.warm,
         isolation=bundle.options.isolation,
+        cold_reason=cold and cold.reason,
+        cold_code=cold and cold.code,
         **fields,
     )
     _log(done)

@@ -54,10 +54,8 @@ if TYPE_CHECKING:
     from pysbx.calls.forward import Forward
     from pysbx.calls.terminal import Terminal
 
-# How the runtime begins when it says why it does not save a process.
-OF_PROCESS = re.compile(r"^pysbx-runtime: (?:snapshot of process \d+: )?")
-# The part of the runtime's error when it could begin a container, but could not restore the process in it.
-OF_SNAPSHOT = re.compile(r"\bsnapshot\b|=require: ")
+# The runtime's code when it could begin a container, but could not restore the process in it.
+UNFIT = "snapshot-unfit"
 # How fork(2) fails at the limit of processes.
 NO_PROCESS = re.compile(rf"^\[Errno {errno.EAGAIN}\]")
 # Seconds from the interrupt at the end of the time of a run until the session is killed.
@@ -257,7 +255,7 @@ class Sandbox:
                 except SandboxOptionError as error:  # of the state, and no option of this call
                     raise _refusal(str(error)) from error
                 except SandboxStartupError as error:
-                    if OF_SNAPSHOT.search(str(error)) is None:
+                    if error.code != UNFIT:
                         raise
                     raise _refusal(str(error)) from error
             if answer.get("refused"):
@@ -287,7 +285,7 @@ class Sandbox:
         finally:
             state = self._exchange({"op": "forked", "limit": self.options.answer_limit // 2})
         if said:
-            raise _refusal(OF_PROCESS.sub("", said) + SAVED_REMEDY)
+            raise _refusal(said + SAVED_REMEDY)
         if state.get("refused"):
             raise _refusal(text(state, "refused"))
         return {name: state.get(name) for name in ("files", "cwd", "umask")}

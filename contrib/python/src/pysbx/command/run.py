@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from pysbx.base.directories import write_whole
 from pysbx.base.option_names import spoken_as
-from pysbx.base.text import writer
+from pysbx.base.text import visible, writer
 from pysbx.calls.execution import MAX_FILES, WORK, Execution, run_code, unsaid
 from pysbx.container.container import Container
 from pysbx.options import command_line
@@ -331,5 +331,5 @@ def _remarks(done: Execution, arguments: argparse.Namespace) -> Iterator[str]:
     if arguments.verbose:
         used = done.usage
         memory = f", {used.peak_memory_mb:.0f} MiB at most" if used.peak_memory_mb else ""
-        state = "warm" if done.warm else "cold (`pysbx warm` with the same options says why)"
+        state = "warm" if done.warm else f"cold ({visible(done.cold_reason or 'no reason is known')})"
         yield f"pysbx: started {state}; {used.wall_sec:.3f} s, {used.cpu_sec:.3f} s of CPU{memory}\n"

@@ -165,6 +165,8 @@ def warm(arguments: argparse.Namespace) -> int:
     reason = bundle.build_snapshot()
     prepared = time.monotonic() - began
     done = run_code("", options=chosen)
+    if done.cold_reason:  # also of a snapshot that was made, and cannot be continued
+        reason = done.cold_reason
     content = {"prepared_sec": prepared, "warm": done.warm, "run_sec": done.usage.wall_sec, "reason": reason}
     if arguments.json:
         print_json(content)

@@ -23,7 +23,7 @@ from pysbx.base.directories import private_directory, run_directory
 from pysbx.container import labels, limits, memory_without_cgroup, payload, quotas, sockets
 from pysbx.container.interpreter import AUTHORITY, Interpreter, certificates
 from pysbx.errors import SandboxStartupError
-from pysbx.inside.wire import RELAY_PORT
+from pysbx.inside.wire import COLD_REASON, RELAY_PORT
 from pysbx.options import profiles
 from pysbx.options.declaration import MIB, NOT_THE_CALLERS
 from pysbx.options.mount import Mount
@@ -51,6 +51,7 @@ READONLY = tuple(f"/proc/{name}" for name in ("bus", "fs", "irq", "sys", "sysrq-
 # clone(2) with any CLONE_NEW* flag; where clone3(2) is absent the C library falls back to clone.
 NEW_NAMESPACES = 0x7E020000
 ENOSYS = 38
+WITHOUT_CONTAINER = "without a container, every interpreter starts cold"
 # If root calls, a file in a writable mount belongs to root outside. With these bits it would be a program that runs as
 # root for every user of the host. The tables name the arguments with the mode, and the flags that give it a meaning.
 # openat2(2) has both in memory, which a filter cannot read.
@@ -111,7 +112,7 @@ class Bundle:
     def build_snapshot(self) -> str:
         """Create the snapshot of a prewarmed interpreter; return "", or the reason why there is none."""
         if self.options.isolation == "process":
-            return "without a container, every interpreter starts cold"
+            return WITHOUT_CONTAINER
         return runtime.build_snapshot(str(self.path), self.enforcement.manager)
 
 
@@ -229,6 +230,7 @@ def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]
             variables[name] = variables[name.upper()] = f"http://{address}"
         variables["all_proxy"] = variables["ALL_PROXY"] = f"socks5h://{address}"
     variables.update((name, value) for name, value in options.env if name != "PYTHONPATH")
+    variables[COLD_REASON] = ""  # the runtime fills it in, if it cannot continue the imports
     return [f"{name}={value}" for name, value in variables.items()]
 
 

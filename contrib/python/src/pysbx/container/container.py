@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgpack
 
@@ -28,7 +28,7 @@ from pysbx.base.option_names import current
 from pysbx.base.text import writer
 from pysbx.container import answer_frame, labels, limits, reaper, unpatched
 from pysbx.container.artifacts import Collected, Directories
-from pysbx.container.bundle import Bundle
+from pysbx.container.bundle import WITHOUT_CONTAINER, Bundle
 from pysbx.container.output import Output
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
@@ -54,7 +54,10 @@ IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 # second. The runtime writes to the third how the program has ended. The next two are those of labels.individual(). The
 # runtime waits at the last for the order to start the program.
 SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES, ORDER = 3, 4, 5, 6, 7, 8
-STATUS_LINE = re.compile(rb"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?\n")
+STATUS_LINE = re.compile(r"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?")
+# Milliseconds to wait for the reason of a cold start, which the runtime writes before the interpreter begins.
+REASON_MS = 1000
+MAX_REASON = 1000
 NAMES = {1: "stdout", 2: "stderr"}
 # The number of the streams of earlier runs, and how many of these are read at most.
 LATE = 0
@@ -112,6 +115,21 @@ class Usage:
     wall_sec: float = 0.0
     cpu_sec: float = 0.0
     peak_memory_mb: float = 0.0
+
+
+class ColdStart(NamedTuple):
+    """The reason why an interpreter was not started warm.
+
+    Attributes:
+        code: one of the runtime's: see the page on errors and exit codes.
+        reason: the same in words.
+    """
+
+    code: str
+    reason: str
+
+
+UNCONTAINED = ColdStart("warm-off", WITHOUT_CONTAINER)
 
 
 class Deadline(Exception):
@@ -215,6 +233,9 @@ class Container:
         self._meter: Meter | None = None
         self._code = -1
         self._signal = self._oom_kills = 0
+        self._status_text = ""
+        self._error = ("", "")  # code and detail of the runtime's error
+        self._cold: ColdStart | None = None
         self._report = self._status = -1
         self._order: unpatched.socket | None = None
         self._waits = waits
@@ -452,6 +473,8 @@ class Container:
 
     def _greet(self, message: Message) -> None:
         self.warm = message.get("warm") is True
+        if isinstance(reason := message.get("cold"), str) and reason:
+            self._cold = ColdStart("snapshot-unfit", reason[:MAX_REASON])
         try:
             major, minor = message["hello"]
             self.version = (int(major), int(minor))
@@ -658,11 +681,12 @@ class Container:
             from pysbx.container.start_refusals import refusal_of  # noqa: PLC0415 (for an error only)
 
             said = said.removeprefix("pysbx-runtime: ")
-            refusal = refusal_of(said, self._options, oom_kills=self._oom_kills)
+            code, detail = self._error
+            refusal = refusal_of(code, detail or said, self._options, oom_kills=self._oom_kills)
             if refusal is not None:
                 raise refusal
-            remedy = remedy_for(said)
-            raise SandboxStartupError(said + (remedy and f": {remedy}"))
+            remedy = remedy_for(code)
+            raise SandboxStartupError(said + (remedy and f": {remedy}"), code)
         raise Ended(self._code, self._signal, self._oom_kills)
 
     def _finish(self, deadline: float) -> None:
@@ -691,25 +715,46 @@ class Container:
         if self._report >= 0:
             end = children.read_report(self._report)
         self._code, cpu_sec = end or children.End(-1, 0.0)
-        self._read_status(known=end is not None)
+        self._read_status(code_known=end is not None)
         self._usage = Usage(time.monotonic() - self._began, cpu_sec, self._peak)
 
-    def _read_status(self, *, known: bool) -> None:
-        """Read how the program has ended. The runtime writes that with one call, and has ended.
+    def _read_status(self, *, code_known: bool = True) -> None:
+        """Read what the runtime has written by now: how the interpreter began and ended, a line for each.
 
         Args:
-            known: whether the exit code of the runtime is.
+            code_known: whether the exit code of the runtime is.
         """
         os.set_blocking(self._status, False)
-        try:
-            line = STATUS_LINE.fullmatch(unpatched.read(self._status, 64))
-        except BlockingIOError:  # it was killed, and a process that it has left holds the pipe
-            return
-        if line is not None:
-            self._signal = int(line[2]) if line[1] == b"killed" else 0
-            self._oom_kills = int(line[3] or 0)
-            if not known:
-                self._code = 128 + self._signal if self._signal else int(line[2])
+        # It may have been killed, and a process that it has left holds the pipe.
+        with contextlib.suppress(BlockingIOError):
+            self._status_text += unpatched.read(self._status, CHUNK).decode("utf-8", "replace")
+        *lines, self._status_text = self._status_text.split("\n")
+        for line in lines:
+            word, _, rest = line.partition(" ")
+            code, _, said = rest.partition(" ")
+            if word == "cold":
+                self._cold = ColdStart(code, said)
+            elif word == "error":
+                self._error = (code, said)
+            elif end := STATUS_LINE.fullmatch(line):
+                self._signal = int(end[2]) if word == "killed" else 0
+                self._oom_kills = int(end[3] or 0)
+                if not code_known:
+                    self._code = 128 + self._signal if self._signal else int(end[2])
+
+    @property
+    def cold(self) -> ColdStart | None:
+        """The reason why its interpreter was started cold; None if it was not, or the runtime has given none."""
+        if self.warm or self.version is None:
+            return None
+        if self._home is not None:
+            return UNCONTAINED
+        if self._cold is None and self._status >= 0:
+            poll = unpatched.make_poll()
+            poll.register(self._status, select.POLLIN)
+            poll.poll(REASON_MS)
+            self._read_status()
+        return self._cold
 
     def _close(self) -> None:
         self._close_socket()

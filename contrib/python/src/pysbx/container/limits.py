@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import Any
 from pysbx.base import probe_cache, process_ids
 from pysbx.base.directories import run_directory
 from pysbx.base.option_names import current
-from pysbx.base.runtime import environment, find_runtime, kill, try_to_create
+from pysbx.base.runtime import Refusal, environment, find_runtime, kill, try_to_create
 from pysbx.container import memory_without_cgroup, quotas
 from pysbx.errors import LimitsNotEnforceableError
 from pysbx.options.declaration import MIB
@@ -42,7 +41,6 @@ CONTROLLERS = ("memory", "cpu", "pids")
 MANAGERS: tuple[tuple[str, ...], ...] = ((), ("--systemd-cgroup",))
 # sd_booted(3)
 SYSTEMD = "/run/systemd/system"
-OF_SYSTEMD = re.compile(r" \(systemd delegates [^()]*\)")
 # Seconds for which other programs use the results of trial containers. Later a cgroup may have gained or lost
 # processes, and cgroups beside it may be possible or not.
 FOUND_SEC = 600.0
@@ -59,11 +57,13 @@ class Enforcement:
         by: "cgroup" or "rlimit" for memory, cpu and pids.
         reason: the runtime's words on the first controller that is not available, or "".
         manager: the one of MANAGERS by which it is done.
+        code: of the reason.
     """
 
     by: Mapping[str, str]
     reason: str
     manager: tuple[str, ...] = ()
+    code: str = ""
 
     @property
     def missing(self) -> list[str]:
@@ -105,11 +105,13 @@ def require_bandwidth(options: Options, found: Enforcement) -> None:
         LimitsNotEnforceableError: with the runtime's own words.
     """
     if complaint := _without_bandwidth(options.io_mb_per_sec, found.manager):
-        raise LimitsNotEnforceableError(f"{current().options['io']}, but no cgroup controller for io: {complaint}")
+        raise LimitsNotEnforceableError(
+            f"{current().options['io']}, but no cgroup controller for io: {complaint.message}", complaint.code
+        )
 
 
 @cache
-def _without_bandwidth(mb_per_sec: float, manager: tuple[str, ...]) -> str:
+def _without_bandwidth(mb_per_sec: float, manager: tuple[str, ...]) -> Refusal | None:
     return _complaint((), manager, wanted=Options(io_mb_per_sec=mb_per_sec))
 
 
@@ -124,8 +126,8 @@ def _complaint(
     manager: tuple[str, ...],
     parameters: Mapping[str, str] | None = None,
     wanted: Options | None = None,
-) -> str:
-    """Return the runtime's error about a container with these limits, or "" if it would create one."""
+) -> Refusal | None:
+    """Return the runtime's error about a container with these limits, or None if it would create one."""
     kinds = ["mount", "pid", "cgroup", "user", *(("ipc", "network", "uts") if parameters else ())]
     kernel = dict(parameters or {})
     host_name = kernel.pop(HOST_NAME, "")
@@ -161,15 +163,13 @@ def _complaint(
 
 
 def _enforcement(manager: tuple[str, ...]) -> Enforcement:
-    reason = _complaint(CONTROLLERS, manager)
-    if not reason:
+    complaint = _complaint(CONTROLLERS, manager)
+    if complaint is None:
         return Enforcement(dict.fromkeys(CONTROLLERS, "cgroup"), "", manager)
     complaints = {name: _complaint((name,), manager) for name in CONTROLLERS}
-    return Enforcement(
-        {name: "rlimit" if complaint else "cgroup" for name, complaint in complaints.items()},
-        next((complaint for complaint in complaints.values() if complaint), reason),
-        manager,
-    )
+    first = next(filter(None, complaints.values()), complaint)
+    by = {name: "rlimit" if found else "cgroup" for name, found in complaints.items()}
+    return Enforcement(by, first.message, manager, first.code)
 
 
 def _try_managers() -> Enforcement:
@@ -228,9 +228,10 @@ def _circumstances() -> list[object]:
 def _as_found(content: Any) -> tuple[Enforcement, frozenset[str]] | None:
     """Return the finding of an earlier program, or None if it is malformed."""
     try:
-        by, reason, manager, refused = content
-        found = Enforcement({name: by[name] for name in CONTROLLERS}, reason, tuple(manager))
-        known = found.manager in MANAGERS and isinstance(reason, str) and set(refused) <= set(_wanted_parameters())
+        by, reason, manager, refused, code = content
+        found = Enforcement({name: by[name] for name in CONTROLLERS}, reason, tuple(manager), code)
+        texts = isinstance(reason, str) and isinstance(code, str)
+        known = found.manager in MANAGERS and texts and set(refused) <= set(_wanted_parameters())
         return (found, frozenset(refused)) if known and set(found.by.values()) <= {"cgroup", "rlimit"} else None
     except (TypeError, ValueError, KeyError):
         return None
@@ -244,7 +245,7 @@ def _found() -> tuple[Enforcement, frozenset[str], bool]:
     if kept:
         return *kept, True
     best, refused = _try_managers(), _try_parameters()
-    probe_cache.save(FOUND, circumstances, [dict(best.by), best.reason, best.manager, sorted(refused)])
+    probe_cache.save(FOUND, circumstances, [dict(best.by), best.reason, best.manager, sorted(refused), best.code])
     return best, refused, False
 
 
@@ -291,12 +292,6 @@ def memory_bound(options: Options) -> int:
     return memory_without_cgroup.bound(options, address_space(options))
 
 
-def reason_here(found: Enforcement) -> str:
-    """Return why a controller is missing: the runtime's words, without a remedy of systemd where that does not run."""
-    words = found.reason.removeprefix("pysbx-runtime: ")
-    return words if os.path.isdir(SYSTEMD) else OF_SYSTEMD.sub("", words)
-
-
 def require_cgroups(options: Options, found: Enforcement) -> None:
     """Refuse when limits="strict" and a controller is missing.
 
@@ -306,8 +301,8 @@ def require_cgroups(options: Options, found: Enforcement) -> None:
     if found.missing:
         without = found.by["memory"] != "cgroup"
         said = f" (rlimits bound memory by {memory_bound(options) // MIB} MiB only)" if without else ""
-        lacking = f"no cgroup controller for {', '.join(found.missing)}: {reason_here(found)}{said}"
-        raise LimitsNotEnforceableError(f"{current().options['strict']}, but {lacking}")
+        lacking = f"no cgroup controller for {', '.join(found.missing)}: {found.reason}{said}"
+        raise LimitsNotEnforceableError(f"{current().options['strict']}, but {lacking}", found.code)
 
 
 def cpus(options: Options) -> int:

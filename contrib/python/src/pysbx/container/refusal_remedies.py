@@ -178,21 +178,23 @@ def _no_mapping() -> str:
     )
 
 
-# The runtime's text, and the function that returns the remedy, or "" if the cause is another one.
-REFUSED = r"(Function not implemented|not permitted|access denied|No space left)"
-REMEDIES: tuple[tuple[str, Callable[[], str]], ...] = (
-    (r"proc is not permitted here", _masked_proc),
-    (rf"clone with new namespaces.*: {REFUSED}", _no_namespaces),
-    (r"write the mapping to .*: (not permitted|access denied)|new[ug]idmap: ", _no_mapping),
-    (r": (not permitted|access denied)$", lambda: load_profile() + _otherwise() if needs_profile() else _confined()),
-)
+def _not_permitted() -> str:
+    return load_profile() + _otherwise() if needs_profile() else _confined()
 
 
-def remedy_for(said: str) -> str:
+# The code of the runtime's error, and the functions that return the remedy, or "" if the cause is another one.
+REMEDIES: dict[str, tuple[Callable[[], str], ...]] = {
+    "proc-masked": (_masked_proc,),
+    "no-namespaces": (_no_namespaces,),
+    "no-id-mapping": (_no_mapping, _not_permitted),
+    "not-permitted": (_not_permitted,),
+}
+
+
+def remedy_for(code: str) -> str:
     """Return the remedy for the runtime's refusal to create a container, or "" if none is known.
 
     Args:
-        said: the text of the runtime.
+        code: of the runtime's error.
     """
-    found = (remedy() for pattern, remedy in REMEDIES if re.search(pattern, said, re.MULTILINE))
-    return next(filter(None, found), "")
+    return next(filter(None, (remedy() for remedy in REMEDIES.get(code, ()))), "")

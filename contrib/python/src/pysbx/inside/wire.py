@@ -20,6 +20,8 @@ MARK_SIZE = 16
 GREETING = bytes(MARK_SIZE)
 # The last line of a worker that cannot answer on its standard error. A signal ends it then: see worker.py.
 GAVE_UP = "pysbx: the sandbox cannot answer: "
+# The variable in which a prewarmed interpreter that cannot go on tells the next one why: see agent.c of the runtime.
+COLD_REASON = "PYSBX_COLD_REASON"
 # Values may be nested this deep, on both sides: MessagePack itself stops at 511.
 MAX_DEPTH = 200
 # Subclasses of dict, without attributes that the code has set, and the defaults that such a dictionary may have.

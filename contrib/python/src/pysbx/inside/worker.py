@@ -30,7 +30,7 @@ from .interrupts import Interrupts
 from .paths import moved
 from .refusal import Unserializable
 from .room import KeptBack
-from .wire import GAVE_UP
+from .wire import COLD_REASON, GAVE_UP
 
 PROXIES = "/run/pysbx-proxies"
 DIRECTORIES = ("/work", "/output")
@@ -307,6 +307,7 @@ def main() -> None:
     main_module.begin(__pysbx_fork__)
     own_files.begin()
     hello = {"hello": list(sys.version_info[:2]), "warm": __pysbx_fork__ is not None}
+    hello["cold"] = os.environb.pop(COLD_REASON.encode(), b"").decode("utf-8", "replace")
     channel.write(hello)
     try:
         serve(channel, interrupts, hello)

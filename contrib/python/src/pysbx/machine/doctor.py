@@ -108,7 +108,7 @@ def _start() -> Check:
     try:
         done = run_code("1 + 1", timeout_sec=60)
     except SandboxError as error:
-        remedy = remedy_for(str(error)) or "see the page Troubleshooting of the documentation"
+        remedy = remedy_for(getattr(error, "code", "")) or "see the page Troubleshooting of the documentation"
         return Check("a sandbox", "failure", str(error).removesuffix(f": {remedy}"), remedy)
     if done.value != "2":
         return Check("a sandbox", "failure", done.stderr or f"exit code {done.exit_code}", "report this as a bug")
@@ -136,21 +136,21 @@ def _warm() -> Check:
         return Check("warm start", "warning", str(error))
     if done.warm:
         return Check("warm start", "ok", f"from a prewarmed interpreter, in {done.usage.wall_sec * 1000:.0f} ms")
-    found = f"every sandbox starts its interpreter cold: {reason}" if reason else "every sandbox starts it cold"
+    found = f"every sandbox starts its interpreter cold: {reason or done.cold_reason}"
     return Check("warm start", "warning", found, "see PREWARMED PYTHON in pysbx-runtime(8)")
 
 
-def _delegation(reason: str) -> str:
+def _delegation(code: str) -> str:
     """Return how this program gets the controllers of cgroups.
 
     Args:
-        reason: the runtime's words on the first that is not available.
+        code: of the runtime's error about the first that is not available.
     """
     if pod.in_pod():
         return (
             "a pod has no cgroups to change: its limits hold for all sandboxes together, and rlimits for each process"
         )
-    if "mounted read-only" in reason:
+    if code == "cgroup-read-only":
         return "an engine gives its containers no cgroups to change: rlimits bound each process of a sandbox instead"
     if os.geteuid() == 0:
         return "mount cgroup v2 with its controllers: boot with systemd.unified_cgroup_hierarchy=1"
@@ -170,9 +170,8 @@ def _cgroups() -> Check:
         return Check("limits", "failure", str(error))
     if not found.missing:
         return Check("limits", "ok", "memory, CPU and processes by cgroup")
-    remedy = _delegation(found.reason)
-    reason = limits.OF_SYSTEMD.sub("", limits.reason_here(found))  # the remedy has it
-    return Check("limits", "warning", f"rlimits, not cgroup, for {', '.join(found.missing)}: {reason}", remedy)
+    reason = f"rlimits, not cgroup, for {', '.join(found.missing)}: {found.reason}"
+    return Check("limits", "warning", reason, _delegation(found.code))
 
 
 def _subordinate_ids() -> Check:

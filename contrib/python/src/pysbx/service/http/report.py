@@ -76,6 +76,8 @@ class Report(Ended):
     limits: dict[str, str] = Field(description="what stands behind each limit: cgroup or rlimit")
     violations: list[Finding]
     warm: bool
+    cold_reason: str | None = Field(None, description="why the interpreter was not a prewarmed one; null if it was")
+    cold_code: str | None = Field(None, description="the same as a code of the runtime, such as imports-refused")
 
 
 def failure_of(done: Execution) -> Failure | None:
@@ -140,4 +142,6 @@ def report_of(done: Execution, session_ended: str = "") -> Report:
         limits=dict(done.limits),
         violations=[finding_of(violation) for violation in done.violations],
         warm=done.warm,
+        cold_reason=None if done.cold_reason is None else clean(done.cold_reason),
+        cold_code=None if done.cold_code is None else clean(done.cold_code),
     )

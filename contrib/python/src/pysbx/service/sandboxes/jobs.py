@@ -22,7 +22,7 @@ from pysbx.service.observe.audit import Audit
 from pysbx.service.observe.metrics import Meters, name_of
 from pysbx.service.observe.traces import ran, run_span
 from pysbx.service.sandboxes.allowance import Allowance, Ledger
-from pysbx.service.sandboxes.cold_starts import Starts
+from pysbx.service.sandboxes.cold_starts import note_start
 
 T = TypeVar("T")
 
@@ -47,7 +47,6 @@ class Jobs:
         self._meters = meters or Meters()
         self._ledger = ledger or Ledger(Allowance())
         self._audit = audit or Audit()
-        self._starts = Starts(self._meters)
         self._begun, self._lock = 0, threading.Lock()
         self._meters.watch("running", lambda: self._begun)
         self._meters.watch("waiting", lambda: len(self._running) - self._begun)
@@ -100,7 +99,7 @@ class Jobs:
         self._audit.ran(who, code, done)
         self._meters.ran(name_of(who), done)
         if start:
-            self._starts.started(name_of(who), done, options)
+            note_start(self._meters, name_of(who), done, options)
 
     async def _run(self, work: Callable[[int], T], waited: list[float] | None = None) -> T:
         cancel, asked, who = Cancel(), time.monotonic(), name_of(caller.get())
@@ -153,5 +152,4 @@ class Jobs:
                 cancel.set()
                 running.append(future)
         self._pool.shutdown(wait=False)
-        await asyncio.to_thread(self._starts.close)
         return not (await asyncio.to_thread(wait, running, GRACE_SEC)).not_done

@@ -66,7 +66,7 @@ def survey(options: Options) -> Prepared:
 
 
 def reason_for_cold(options: Options) -> str:
-    """Install the packages of a sandbox and build its snapshot; return why there is none, or "".
+    """Install the packages of a sandbox and build its snapshot; return why a sandbox starts cold nevertheless, or "".
 
     Raises:
         SandboxError: the packages cannot be installed, or the sandbox cannot be made.
@@ -74,7 +74,8 @@ def reason_for_cold(options: Options) -> str:
     bundle = prepare(options)
     if options.warm == "off":
         return "warm starts are off"
-    return bundle.build_snapshot()
+    # A snapshot that can be made is not always one that can be continued.
+    return bundle.build_snapshot() or run_code("", options=replace(options, analysis="")).cold_reason or ""
 
 
 class Preparation:
