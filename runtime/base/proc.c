@@ -94,8 +94,7 @@ int proc_in_pid_namespace(int dir, const struct stat *ns)
     return own.st_dev == ns->st_dev && own.st_ino == ns->st_ino;
 }
 
-/* Read /proc/PID/stat. 0 or negative errno. */
-static int proc_read_stat(pid_t pid, struct proc_stat *out)
+int proc_read_stat(pid_t pid, struct proc_stat *out)
 {
     char path[32], text[1024];
     snprintf(path, sizeof(path), "%d/stat", (int)pid);
@@ -109,8 +108,15 @@ static int proc_read_stat(pid_t pid, struct proc_stat *out)
     if (n <= 0)
         return n < 0 ? (int)n : -ESRCH;
     text[n] = '\0';
-    return proc_parse_stat(text, out) ? 0 : -EINVAL;
+    if (!proc_parse_stat(text, out))
+        return -EINVAL;
+    if (out->state == 'Z' && out->threads > 1)
+        out->state = 'S'; /* its first thread has ended (pthread_exit(3)), but others still run */
+    return 0;
 }
+
+/* linux/sched.h has it, but no header for programs. proc_pid_stat(5) refers to it. */
+#define PF_FORKNOEXEC 0x40UL
 
 /* Fields count from 1. The second is the command in parentheses and may hold any byte, so the others count
  * from the last ")". */
@@ -127,33 +133,11 @@ bool proc_parse_stat(const char *text, struct proc_stat *out)
             return false;
         p++;
         if (field == 9)
-            out->flags = strtoul(p, NULL, 10);
+            out->executed = (strtoul(p, NULL, 10) & PF_FORKNOEXEC) == 0;
         else if (field == 20)
             out->threads = strtol(p, NULL, 10);
         else if (field == 22)
             out->start_time = strtoull(p, NULL, 10);
     }
     return true;
-}
-
-int proc_has_executed(pid_t pid)
-{
-    const unsigned long not_executed =
-        0x40; /* linux/sched.h, but not in its UAPI; proc_pid_stat(5) refers to it */
-    struct proc_stat stat;
-    int ret = proc_read_stat(pid, &stat);
-    return ret < 0 ? ret : (stat.flags & not_executed) == 0;
-}
-
-int proc_start_time(pid_t pid, uint64_t *ticks, char *state)
-{
-    struct proc_stat stat;
-    int ret = proc_read_stat(pid, &stat);
-    if (ret < 0)
-        return ret;
-    /* Its first thread has ended (pthread_exit(3)), but others still run. */
-    if (state != NULL)
-        *state = stat.state == 'Z' && stat.threads > 1 ? 'S' : stat.state;
-    *ticks = stat.start_time;
-    return 0;
 }

@@ -43,22 +43,19 @@ int proc_open_process(pid_t pid, struct error *err);
  * if the caller may not trace the process. */
 int proc_in_pid_namespace(int dir, const struct stat *ns);
 
-/* Return the start time of a process in clock ticks after boot (field 22 of /proc/PID/stat). Together with
- * the pid, it identifies a process until the machine is rebooted. *state is its one-letter state; `state` may
- * be NULL. 0 or negative errno, -ESRCH if there is no such process. */
-int proc_start_time(pid_t pid, uint64_t *ticks, char *state);
-
-/* Return whether the process has executed a program since it was cloned (PF_FORKNOEXEC of the flags, field
- * 9). 1, 0, or negative errno. */
-int proc_has_executed(pid_t pid);
-
 /* Fields of /proc/PID/stat (proc_pid_stat(5)). */
 struct proc_stat {
     char state;
-    unsigned long flags;
+    bool executed; /* a program, since the process was cloned (PF_FORKNOEXEC of the flags) */
     long threads;
-    uint64_t start_time; /* clock ticks after boot */
+    /* In clock ticks after boot. Together with the pid, it identifies a process until the machine is
+     * rebooted. */
+    uint64_t start_time;
 };
+
+/* Read the fields of a process. A zombie is one only when its last thread has ended. 0 or negative errno,
+ * -ESRCH if there is no such process. */
+int proc_read_stat(pid_t pid, struct proc_stat *out);
 
 /* Parse the text of /proc/PID/stat, in which the process chooses the command, so it may hold any byte. False
  * if a field is missing. */

@@ -14,6 +14,7 @@
 #include "base/libraries.h"
 #include "base/log.h"
 #include "container/delete.h"
+#include "container/execve.h"
 #include "container/launch.h"
 #include "container/pid_file.h"
 #include "container/spawn.h"
@@ -47,6 +48,16 @@ static const char *joined_mount_namespace(const struct plan *plan)
     return mount != NULL && (plan->namespaces.join & CLONE_NEWNS) != 0 ? mount->path : NULL;
 }
 
+/* Return whether the first process, once it is on record, executes the program without another step of the
+ * runtime. A minimal init is executed before the program's process is ready, hooks come before the program,
+ * and the runtime takes a listener. */
+static bool executes_unasked(const struct plan *plan)
+{
+    const struct process_plan *process = &plan->process;
+    return process->launch->child == launch_execve.child && !process->first.wanted &&
+           !process_loads_early(process) && plan->spec->hooks.start_container.count == 0;
+}
+
 static void fill_record(struct creation *c, const struct create_options *options)
 {
     const struct plan *plan = &c->plan;
@@ -61,6 +72,8 @@ static void fill_record(struct creation *c, const struct create_options *options
         .no_new_keyring = options->no_new_keyring,
         .traceable = plan->traceable,
         .has_init = plan->process.first.wanted,
+        .executes =
+            c->goal == CREATION_RUNS && plan->has_process && options->block_fd == 0 && executes_unasked(plan),
         .chrooted = (plan->namespaces.make & CLONE_NEWNS) == 0,
         .mount_namespace = joined_mount_namespace(plan),
         .cgroup = plan->cgroup->ref,

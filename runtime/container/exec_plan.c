@@ -24,7 +24,7 @@ int exec_default_process(struct arena *a, const struct runtime_options *rt, cons
     int ret = container_open_record(a, rt, id, &dir, &record, err);
     if (ret < 0)
         return ret;
-    if (!record.complete)
+    if (record.pid == 0)
         return error_text(err, -ESRCH, "cannot exec in container '%s': it is creating: container not running",
                           id);
     ret = saved_spec(a, dir, &record, &spec, err);

@@ -216,6 +216,7 @@ static const struct {
     {"pid", FIELD_INT, offsetof(struct record, pid)},
     {"start-time", FIELD_U64, offsetof(struct record, start_time)},
     {"complete", FIELD_BOOL, offsetof(struct record, complete)},
+    {"executes", FIELD_BOOL, offsetof(struct record, executes)},
     {"namespaces", FIELD_UINT, offsetof(struct record, namespaces)},
     {"traceable", FIELD_BOOL, offsetof(struct record, traceable)},
     {"chrooted", FIELD_BOOL, offsetof(struct record, chrooted)},
@@ -477,6 +478,11 @@ int record_read(struct arena *a, int dirfd, struct record *out, struct error *er
     return record_parse(a, text, out, err);
 }
 
+static bool is_alive(const struct record *record, const struct proc_stat *stat)
+{
+    return stat->start_time == record->start_time && stat->state != 'Z' && stat->state != 'X';
+}
+
 int record_pidfd(const struct record *record)
 {
     if (record->pid <= 0)
@@ -484,14 +490,11 @@ int record_pidfd(const struct record *record)
     cleanup_fd int pidfd = sys_pidfd_open(record->pid, 0);
     if (pidfd < 0)
         return errno == EINVAL ? -ESRCH : -errno;
-    uint64_t start_time;
-    char state;
-    int ret = proc_start_time(record->pid, &start_time, &state);
+    struct proc_stat stat;
+    int ret = proc_read_stat(record->pid, &stat);
     if (ret < 0)
         return ret;
-    if (start_time != record->start_time || state == 'Z' || state == 'X')
-        return -ESRCH;
-    return fd_steal(&pidfd);
+    return is_alive(record, &stat) ? fd_steal(&pidfd) : -ESRCH;
 }
 
 /* Return the first child of a process, or 0. New children, and orphans, are at the end of the list. */
@@ -525,13 +528,10 @@ int record_program(const struct record *record)
 
 enum status record_status(int dirfd, const struct record *record)
 {
-    uint64_t start_time;
-    char state;
-    bool alive = record->pid > 0 && proc_start_time(record->pid, &start_time, &state) == 0 &&
-                 start_time == record->start_time && state != 'Z' && state != 'X';
-    if (!alive)
+    struct proc_stat stat;
+    if (record->pid <= 0 || proc_read_stat(record->pid, &stat) < 0 || !is_alive(record, &stat))
         return !record->complete && record->pid == 0 ? STATUS_CREATING : STATUS_STOPPED;
-    if (!record->complete)
+    if (!record->complete && !(record->executes && stat.executed))
         return STATUS_CREATING;
     if (cgroup_frozen(&record->cgroup) > 0)
         return STATUS_PAUSED;
@@ -540,12 +540,14 @@ enum status record_status(int dirfd, const struct record *record)
 
 enum record_beginning record_beginning(int dirfd, const struct record *record)
 {
+    struct proc_stat stat;
     if (faccessat(dirfd, RECORD_START_SOCKET, F_OK, 0) == 0)
         return RECORD_WAITS;
-    if (faccessat(dirfd, RECORD_STARTING, F_OK, 0) < 0)
+    if (!record->executes && faccessat(dirfd, RECORD_STARTING, F_OK, 0) < 0)
         return RECORD_IS_PROGRAM;
     /* A start that was killed leaves this file behind. */
-    return proc_has_executed(record->pid) == 1 ? RECORD_IS_PROGRAM : RECORD_IS_STARTED;
+    bool executed = proc_read_stat(record->pid, &stat) == 0 && stat.executed;
+    return executed ? RECORD_IS_PROGRAM : RECORD_IS_STARTED;
 }
 
 const char *status_name(enum status status)

@@ -5,7 +5,8 @@
  *     <state root>/<id>/seccomp      the compiled filter, for exec
  *     <state root>/<id>/cgroup       an empty file: the cgroup of the record is the container's own
  *     <state root>/<id>/start        the socket on which a created container waits for start
- *     <state root>/<id>/starting     that socket, or a file of run, until the first process is the program
+ *     <state root>/<id>/starting     that socket, or a file of run, until the first process is the program;
+ *                                    none if the record says `executes`
  *     <state root>/<id>/traceable    an empty file: container/tracing.h
  */
 #ifndef PYSBX_CONTAINER_RECORD_H
@@ -44,6 +45,9 @@ struct record {
     pid_t pid;           /* 0 before init exists */
     uint64_t start_time; /* of init: clock ticks after boot */
     bool complete;       /* create has succeeded */
+    /* Of run: the first process executes the program without asking again. Then create has succeeded, and the
+     * kernel says so (struct proc_stat). No step of the runtime lies between the record and the program. */
+    bool executes;
     /* CLONE_NEW* of the namespaces that the container has for itself or has joined: exec enters them. */
     unsigned namespaces;
     bool no_new_keyring;

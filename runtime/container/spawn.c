@@ -163,9 +163,11 @@ static int serve_child(struct creation *c, pid_t pid, struct error *err)
     ret = cgroup_load_devices(c->plan.cgroup, &c->devices, err);
     if (ret < 0)
         return ret;
-    ret = proc_start_time(pid, &c->record.start_time, NULL);
+    struct proc_stat stat;
+    ret = proc_read_stat(pid, &stat);
     if (ret < 0)
         return error_set(err, ret, "read the start time of process %d", (int)pid);
+    c->record.start_time = stat.start_time;
     ret = create_rdt(c, pid, err);
     if (ret == 0)
         ret = write_copies(c, err);
@@ -224,6 +226,13 @@ static int take_listener(struct creation *c, struct seccomp_handover *handover, 
                                   : spawn_pass_listener(c, handover, err);
 }
 
+/* Return whether init has executed the program, without having said that it would. */
+static bool has_executed(const struct creation *c)
+{
+    struct proc_stat stat;
+    return c->record.executes && proc_read_stat(c->record.pid, &stat) == 0 && stat.executed;
+}
+
 /* Explain the end of a child that sent no message. It was killed, most likely by the OOM killer. */
 static int spawn_explain_end(const struct creation *c, struct error *err)
 {
@@ -258,7 +267,7 @@ static int tell_pid(const struct creation *c, const struct create_options *optio
 }
 
 /* Put the container on record. For run, its status is still "creating" then: until init has entered its root,
- * exec would find the root of the host. */
+ * exec would find the root of the host. If init executes the program unasked, this is the last step. */
 static int put_on_record(struct creation *c, const struct create_options *options, struct progress *progress,
                          struct error *err)
 {
@@ -266,7 +275,7 @@ static int put_on_record(struct creation *c, const struct create_options *option
     c->record.complete = c->goal == CREATION_WAITS;
     int ret = record_write(c->dir, &c->record, err);
     log_step("complete record", c->plan.id);
-    return ret == 0 && c->goal == CREATION_WAITS ? tell_pid(c, options, err) : ret;
+    return ret == 0 && (c->goal == CREATION_WAITS || c->record.executes) ? tell_pid(c, options, err) : ret;
 }
 
 /* Take the steps that init has not asked for. These are the long check of files, while no message has
@@ -282,7 +291,7 @@ static int advance(struct creation *c, struct progress *progress, struct error *
     }
     if (ret == 0 && progress->on_record && progress->ordered && progress->verified && !progress->let_go) {
         progress->let_go = true;
-        ret = tell_child(c, SYNC_COMMIT, err);
+        ret = tell_child(c, c->record.executes ? SYNC_START : SYNC_COMMIT, err);
     }
     /* Not before the record says that the program runs: when it prints anything, other commands find it. */
     if (ret == 0 && c->goal == CREATION_RUNS && progress->let_go && c->record.complete &&
@@ -372,8 +381,9 @@ static int follow_child(struct creation *c, const struct create_options *options
         case SYNC_ERROR:
             return err->code;
         case SYNC_END:
-            (void)unlinkat(c->dir, RECORD_STARTING, 0);
-            return ready ? 0 : spawn_explain_end(c, err);
+            if (ready)
+                (void)unlinkat(c->dir, RECORD_STARTING, 0);
+            return ready || has_executed(c) ? 0 : spawn_explain_end(c, err);
         default:
             return message < 0 ? message : error_text(err, -EPROTO, "unexpected message %d", message);
         }

@@ -23,7 +23,7 @@ enum sync_message {
     SYNC_DIFFER,    /* one of these files differs; the reason follows in the same packet */
     /* The container is on record: wait for start, also if the runtime ends. */
     SYNC_COMMIT,
-    SYNC_START, /* go on to the program (sent by start and run) */
+    SYNC_START, /* go on to the program (sent by start and run; in place of COMMIT if record.executes) */
     /* exec: go on, the runtime has applied its settings. run --block-fd: the caller has ordered the start. */
     SYNC_PROCEED,
 
@@ -36,7 +36,7 @@ enum sync_message {
     /* The next step loads a filter with a listener, which the runtime receives. */
     SYNC_LISTENER,
     SYNC_WAITING, /* run --block-fd: the program is started when the caller orders it */
-    SYNC_READY,   /* only start is left */
+    SYNC_READY,   /* only start is left (not sent if record.executes) */
     /* The program is executed, not restored. The reason follows in the same packet. */
     SYNC_COLD,
     SYNC_ERROR,  /* failure; the error follows in the same packet */

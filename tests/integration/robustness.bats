@@ -183,15 +183,21 @@ PYTHON
     is_rootless && skip "newuidmap has no privilege under strace"
     make_bundle sh -c 'echo up; sleep 1000'
     mkfifo output
-    strace -f -q -o trace -e inject=rename,renameat,renameat2:delay_enter=300000 \
-        "$RUNTIME" run --bundle bundle --pid-file pid box </dev/null >output 2>err 3>&- &
-    HELPERS+=($!)
-    read -r line <output
-    [[ $line == up && -s pid ]]
-    expect 0 runtime exec box true
-    expect 0 runtime state box
-    output_holds 'it["status"] == "running"'
-    expect 0 runtime delete --force box
+    # --init: the first process has executed a program before the container's program begins.
+    local option
+    for option in "" --init; do
+        # shellcheck disable=SC2086 # no word if there is no option
+        strace -f -q -o trace -e inject=rename,renameat,renameat2,recvfrom:delay_enter=200000 \
+            "$RUNTIME" run --bundle bundle --pid-file pid $option box </dev/null >output 2>err 3>&- &
+        HELPERS+=($!)
+        read -r line <output
+        [[ $line == up && -s pid ]]
+        expect 0 runtime exec box true
+        expect 0 runtime state box
+        output_holds 'it["status"] == "running"'
+        expect 0 runtime delete --force box
+        rm pid
+    done
 }
 
 # bats test_tags=user

@@ -124,7 +124,9 @@ static void test_signals(void)
     pid_t init = begin(&first, ends[0], 7, 0);
     has_name(init, "init");
     struct record record = {.pid = init, .has_init = true};
-    proc_start_time(init, &record.start_time, NULL);
+    struct proc_stat stat = {0};
+    proc_read_stat(init, &stat);
+    record.start_time = stat.start_time;
     cleanup_fd int program = record_program(&record);
     ok(program >= 0 && pid_of(program) > 0 && pid_of(program) != init,
        "the program is the child of the init");

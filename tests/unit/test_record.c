@@ -1,8 +1,14 @@
-/* container/record.h: a damaged record is an error with the position. */
+/* container/record.h: a damaged record is an error with the position, and the status of a container of run.
+ */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/proc.h"
 #include "container/record.h"
 #include "unit.h"
 
@@ -43,10 +49,45 @@ static void test_lines(void)
     is_int(parse("", &record), -EINVAL, "as is an empty one");
 }
 
+/* Return the status of a container of run whose first process is this one. */
+static int status_of(pid_t pid)
+{
+    struct record record = {.pid = pid, .executes = true, .cgroup.manager = CGROUP_MANAGER_DISABLED};
+    struct proc_stat stat = {0};
+    proc_read_stat(pid, &stat);
+    record.start_time = stat.start_time;
+    return (int)record_status(AT_FDCWD, &record);
+}
+
+/* run writes nothing after its first process has executed the program: the kernel knows that. */
+static void test_executes(void)
+{
+    int ready[2];
+    char byte = 0;
+    if (pipe2(ready, O_CLOEXEC) < 0)
+        bail_out("pipe2");
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ready[1]);
+        (void)!read(ready[0], &byte, 1);
+        execlp("sleep", "sleep", "1000", NULL);
+        _exit(1);
+    }
+    close(ready[0]);
+    is_int(status_of(pid), STATUS_CREATING, "before execve the container is being created");
+    close(ready[1]);
+    for (int i = 0; i < 10000 && status_of(pid) == STATUS_CREATING; i++)
+        usleep(1000);
+    is_int(status_of(pid), STATUS_RUNNING, "after it, the container is running");
+    kill(pid, SIGKILL);
+    is_int(waitpid(pid, NULL, 0), pid, "its process has ended");
+}
+
 int main(void)
 {
     test_numbers();
     test_lines();
+    test_executes();
     arena_free(&arena);
     return done_testing();
 }

@@ -69,6 +69,8 @@ static int finish_become(const struct init_context *c, struct process_program *p
 static int wait_for_start(const struct init_context *c)
 {
     struct error err = {0};
+    if (c->record->executes)
+        return sync_expect(c->sync, SYNC_START, &err) == 0 ? c->sync : -1;
     /* If this fails, the runtime was killed before the container was on record. No command can reach this
      * process. */
     if (sync_expect(c->sync, SYNC_COMMIT, &err) < 0)
@@ -142,7 +144,7 @@ _Noreturn void init_finish(const struct init_context *c, struct process_program 
         sync_send_error(c->sync, &err);
         _exit(1);
     }
-    if (sync_send(c->sync, SYNC_READY) < 0)
+    if (!c->record->executes && sync_send(c->sync, SYNC_READY) < 0)
         _exit(1);
     int starter = wait_for_start(c);
     if (starter < 0)
