@@ -59,15 +59,18 @@ static void add_range(struct program *program, uintptr_t start, uintptr_t end, i
         program->ranges[program->count++] = (struct range){start, end, prot, kind};
 }
 
-/* The end of the part that is no longer needed. The linker of the static program puts there the code that has
- * already run, and code that container/child/finish.h does not reach (runtime/left-out.awk). A dynamic
- * program needs all its parts. The headers belong to them: a library that binds a symbol late reads the
- * program's symbol table. */
+/* The ends of the parts that are no longer needed. The linker of the static program puts there the code that
+ * has already run, code that container/child/finish.h does not reach, and the agent (runtime/left-out.awk). A
+ * dynamic program needs all its parts. The headers belong to them: a library that binds a symbol late reads
+ * the program's symbol table. */
 extern const char left_out_end[] __attribute__((weak, visibility("hidden")));
+extern const char left_out_constants_end[] __attribute__((weak, visibility("hidden")));
 
 static void add_constants(struct program *program, uintptr_t start, uintptr_t end, int prot)
 {
+    uintptr_t constants = detach_page_down((uintptr_t)left_out_constants_end, program->page);
     uintptr_t middle = detach_page_down((uintptr_t)left_out_end, program->page);
+    middle = constants >= start && constants <= end ? constants : middle;
     middle = middle < start ? start : middle > end ? end : middle;
     add_range(program, start, middle, prot, KIND_LEFT_OUT);
     add_range(program, middle, end, prot, KIND_CONSTANT);

@@ -24,6 +24,8 @@ probe_source:
 agent_start:
     .incbin AGENT
 agent_end:
+/* A plan points to these, and so needs them in the container's process. */
+    .section .rodata.bootstrap, "a", @progbits
 agent_identity:
     .incbin IDENTITY
     .byte 0
