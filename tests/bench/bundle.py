@@ -40,10 +40,7 @@ CAPABILITIES = [
     )
 ]
 MASKED = [
-    *(
-        f"/proc/{name}"
-        for name in ("acpi", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi")
-    ),
+    *(f"/proc/{name}" for name in ("acpi", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi")),
     *("/proc/timer_list", "/proc/timer_stats"),
     *("/sys/firmware", "/sys/fs/selinux", "/sys/devices/virtual/powercap"),
 ]
@@ -146,6 +143,12 @@ def config(rootfs: Path, program: list[str], *, filtered: bool, devices: bool) -
     }
 
 
+def write(folder: Path, content: Json) -> None:
+    """Write a bundle."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(content, indent=1))
+
+
 def write_bundles(folder: Path, rootfs: Path) -> dict[str, Path]:
     """Write the measured bundles below folder and return their paths by name."""
     once = ["/bin/true"]
@@ -157,6 +160,5 @@ def write_bundles(folder: Path, rootfs: Path) -> dict[str, Path]:
         "idle": config(rootfs, idle, filtered=True, devices=False),
     }
     for name, content in configs.items():
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name / "config.json").write_text(json.dumps(content, indent=1))
+        write(folder / name, content)
     return {name: folder / name for name in configs}
