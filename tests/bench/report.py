@@ -23,6 +23,8 @@ SLACK_NS = 200_000
 SLOWER = 1.02
 # A command that creates processes in containers may take this fraction of the reference's time.
 SHARE = 0.5
+# The most by which the ratio to the reference may exceed that of the last release.
+WORSE = 1.25
 
 Sample = tuple[int, int]
 """Nanoseconds and KiB of one command."""
@@ -40,19 +42,21 @@ class Measure:
     """share: of the reference's time; launch: over the time of a program that does nothing."""
     memory: bool = True
     """Whether the peak memory is the runtime's own."""
+    released: float | None = None
+    """The ratio to the reference, crun 1.21, that the last release had: 0.2.0."""
 
 
 MEASURES = [
     Measure("version", "--version", "launch"),
-    Measure("state", "state", "launch"),
-    Measure("run", "run: namespaces, mounts, masked paths", "share"),
-    Measure("run_seccomp", "run: and Podman's seccomp profile", "share"),
-    Measure("run_podman", "run: and device rules, as Podman has it", "share"),
-    Measure("create", "create"),
-    Measure("start", "start"),
-    Measure("exec", "exec of /bin/true", "share"),
+    Measure("state", "state", "launch", released=0.14),
+    Measure("run", "run: namespaces, mounts, masked paths", "share", released=0.46),
+    Measure("run_seccomp", "run: and Podman's seccomp profile", "share", released=0.45),
+    Measure("run_podman", "run: and device rules, as Podman has it", "share", released=0.42),
+    Measure("create", "create", released=0.36),
+    Measure("start", "start", released=0.28),
+    Measure("exec", "exec of /bin/true", "share", released=0.37),
     Measure("kill", "kill"),
-    Measure("delete", "delete"),
+    Measure("delete", "delete", released=0.15),
     Measure("podman", "podman run --rm --network none", memory=False),
 ]
 VERDICTS = {True: "met", False: "MISSED", None: ""}
@@ -102,7 +106,14 @@ def compare_builds(rows: Iterable[tuple[str, dict[str, dict[str, int]]]]) -> Non
             minima = row[OURS]["min_ns"] / row[BEFORE]["min_ns"]
             verdict = VERDICTS[now <= SLOWER * before]
             cells.append(
-                [title, milliseconds(before), milliseconds(now), f"{now / before:.3f}", f"{minima:.3f}", verdict]
+                [
+                    title,
+                    milliseconds(before),
+                    milliseconds(now),
+                    f"{now / before:.3f}",
+                    f"{minima:.3f}",
+                    verdict,
+                ]
             )
     if cells:
         print_table(["median, ms", "before", "now", "ratio", "of minima", f"≤ {SLOWER}"], cells)
@@ -133,6 +144,23 @@ class Report:
         """Return ours divided by the reference, in the format of the tables."""
         ratio = self.compare(row, column)
         return "-" if ratio is None else f"{ratio:.2f}"
+
+    def worse(self) -> list[str]:
+        """Return a line for each ratio that is a quarter worse than the last release's, by medians and minima.
+
+        None is if the reference is another one than the release was compared with.
+        """
+        lines = []
+        for measure in MEASURES if self.titles.get(REFERENCE) == "crun 1.21" else []:
+            row = self.row(measure)
+            ratios = [self.compare(row, column) for column in ("p50_ns", "min_ns")]
+            known = [ratio for ratio in ratios if ratio is not None]
+            if measure.released is not None and known and min(known) > WORSE * measure.released:
+                lines.append(
+                    f"'{measure.title}' takes {min(known):.2f} of {self.titles[REFERENCE]}, "
+                    f"and the last release took {measure.released}"
+                )
+        return lines
 
     def verdict(self, measure: Measure) -> tuple[str, bool | None]:
         """Return the target as text and whether it was met, None if that is unknown."""
