@@ -13,13 +13,10 @@
 #include "base/arena.h"
 #include "base/fd.h"
 
-int io_read_fd(struct arena *a, int fd, size_t max, char **data, size_t *size)
+static int read_file(struct arena *a, int fd, const struct stat *st, size_t max, char **data, size_t *size)
 {
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return -errno;
     /* procfs and cgroupfs report a size of 0, and pipes none: start with a page and grow. */
-    size_t room = st.st_size > 0 && (size_t)st.st_size < max ? (size_t)st.st_size + 1 : 4096;
+    size_t room = st->st_size > 0 && (size_t)st->st_size < max ? (size_t)st->st_size + 1 : 4096;
     cleanup_free char *buf = malloc(room + 1);
     if (buf == NULL)
         return -ENOMEM;
@@ -48,6 +45,12 @@ int io_read_fd(struct arena *a, int fd, size_t max, char **data, size_t *size)
     return 0;
 }
 
+int io_read_fd(struct arena *a, int fd, size_t max, char **data, size_t *size)
+{
+    struct stat st;
+    return fstat(fd, &st) < 0 ? -errno : read_file(a, fd, &st, max, data, size);
+}
+
 int io_read_file_at(struct arena *a, int dirfd, const char *path, size_t max, char **data, size_t *size)
 {
     /* O_NONBLOCK: a FIFO in place of a file must not block the runtime. */
@@ -59,7 +62,7 @@ int io_read_file_at(struct arena *a, int dirfd, const char *path, size_t max, ch
         return -errno;
     if (!S_ISREG(st.st_mode))
         return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
-    return io_read_fd(a, fd, max, data, size);
+    return read_file(a, fd, &st, max, data, size);
 }
 
 ssize_t io_read_small_at(int dirfd, const char *path, char *buf, size_t size)

@@ -90,9 +90,13 @@ static int clone_null(struct covers *covers, struct error *err)
                               "with it");
         covers->null = fd_steal(&fd);
     }
-    cleanup_fd int fd = mount_clone(covers->null, "", false, false, MOUNT_PEERS_PRIVATE);
-    int ret = fd < 0 ? fd : mount_set_attrs(fd, MOUNT_ATTRS_DEVICE, false);
-    return ret < 0 ? error_set(err, ret, "bind the host's '/dev/null'") : fd_steal(&fd);
+    const struct mount_options options = {.attrs.set = MOUNT_ATTRS_DEVICE, .propagation = MS_PRIVATE};
+    cleanup_fd int fd = mount_clone(covers->null, "", false, false, MOUNT_PEERS_KEEP);
+    if (fd < 0)
+        return error_set(err, fd, "bind the host's '/dev/null'");
+    if (mount_set_options(fd, &options, 0, err) < 0)
+        return error_wrap(err, "bind the host's '/dev/null'");
+    return fd_steal(&fd);
 }
 
 static int mask_file(struct covers *covers, int target, const char *path, struct error *err)
