@@ -189,10 +189,17 @@ static bool ipc_is_late(const struct namespaces_plan *plan)
 /* Namespaces that clone makes at once. Time and cgroup come later. */
 #define AT_CLONE (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)
 
+/* Return the namespaces that the child makes. It has time for them while the runtime makes the network. */
+static int in_child(const struct namespaces_plan *plan)
+{
+    if (plan->network_overlapped)
+        return plan->make & (CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS);
+    return ipc_is_late(plan) ? CLONE_NEWIPC : 0;
+}
+
 static int at_clone(const struct namespaces_plan *plan)
 {
-    return plan->make & AT_CLONE & ~(plan->network_overlapped ? CLONE_NEWNET : 0) &
-           ~(ipc_is_late(plan) ? CLONE_NEWIPC : 0);
+    return plan->make & AT_CLONE & ~(plan->network_overlapped ? CLONE_NEWNET : 0) & ~in_child(plan);
 }
 
 static pid_t namespaces_clone_into(unsigned long long flags, int cgroup_fd, int *pidfd)
@@ -339,8 +346,9 @@ int namespaces_enter(struct namespaces_plan *plan, struct error *err)
         if (ret < 0)
             return ret;
     }
-    if (ipc_is_late(plan) && unshare(CLONE_NEWIPC) < 0)
-        return error_set(err, -errno, "make an ipc namespace%s", clone_hint(errno, CLONE_NEWIPC));
+    int flags = in_child(plan);
+    if (flags != 0 && unshare(flags) < 0)
+        return error_set(err, -errno, "make namespaces%s", clone_hint(errno, flags));
     return (plan->make & CLONE_NEWTIME) != 0 ? enter_new_time(plan, err) : 0;
 }
 

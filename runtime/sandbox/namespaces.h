@@ -74,8 +74,9 @@ int namespaces_make_network(const struct namespaces_plan *plan, struct error *er
 /* Child, once the runtime has made the network namespace: enter it. Return 0 or a negative errno. */
 int namespaces_enter_network(struct namespaces_plan *plan, struct error *err);
 
-/* Child, once the user namespace has its mappings: join the remaining namespaces and make a time namespace.
- * clone cannot make that, because the offsets must be written before a process enters. Return 0 or a negative
+/* Child, once the user namespace has its mappings: join the remaining namespaces, and make those that the
+ * clone has not made. It cannot make a time namespace, because the offsets must be written before a process
+ * enters. Return 0 or a negative
  * errno. */
 int namespaces_enter(struct namespaces_plan *plan, struct error *err);
 
