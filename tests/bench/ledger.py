@@ -42,7 +42,7 @@ CALL = f"""
 import os, resource
 from pysbx import sandbox
 
-@sandbox
+@sandbox(ready=0)
 def nothing():
     return None
 
@@ -213,7 +213,7 @@ class Costs:
         return self.run(name)
 
     def call(self) -> Counter[str]:
-        """Count a call of a decorated function."""
+        """Count a call of a decorated function for which no container is ready."""
         program = self.folder / "call.py"
         program.write_text(CALL)
         command = [os.environ["TEST_PYSBX"], str(program)]
@@ -264,7 +264,7 @@ class Ledger:
         if column.startswith("warm") and counter in PLACED:
             low, high = low - low // 10 - 2, high + high // 10 + 2
         if counter == FAULTS:
-            low, high = low - low // 10, low + low // 10
+            low, high = max(low - low // 10 - 2, 0), low + low // 10 + 2
         if counter == SWITCHES:
             low, high = max(low - 4, 0), low + 4
         self.cells[counter, column] = str(low) if low == high else f"{low}-{high}"
