@@ -250,6 +250,9 @@ def test_html_is_shown_in_a_frame_that_reaches_nothing(page: Page, service: Serv
         page.value(HEAR)
         source = ESCAPES.replace("ADDRESS", "http://{}:{}".format(*stranger.getsockname()))
         run(page, f"from IPython.display import HTML\nHTML({source!r})")
+        page.wait("heard.some((one) => typeof one === 'number')")  # its height, which the frame tells
+        assert not page.value("heard.some((one) => typeof one === 'object')")
+        page.value("document.querySelector('#figures button').click()")
         page.wait("heard.some((one) => typeof one === 'object')")
         said = page.value("heard.find((one) => typeof one === 'object')")
         assert {name for name, able in said.items() if able} == set()
@@ -270,6 +273,8 @@ def test_tables_and_plotly_are_shown(page: Page) -> None:
     page.wait(f"{height} > 300")
     keep_pictures(page, "table")
     run(page, "import plotly.graph_objects as go\ngo.Figure(go.Bar(x=['a', 'b'], y=[1, 4]), {'title': '</script>'})")
+    page.wait("Boolean(document.querySelector('#figures button'))")
+    page.value("document.querySelector('#figures button').click()")
     page.wait(f"{height} > 400")
     time.sleep(1)  # plotly draws after that
     keep_pictures(page, "plotly")

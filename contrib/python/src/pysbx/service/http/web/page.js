@@ -117,11 +117,27 @@ function showImage(source, name) {
   showFigure(element("img", { src: source, alt: name }), name);
 }
 
-function showHtml(text, name) {
+// Scripts run after a click only, because a browser lets those of a frame send data by WebRTC.
+function onClick(words, work) {
+  const button = element("button", { type: "button", className: "link" }, words);
+  button.addEventListener("click", () => work(button), { once: true });
+  return button;
+}
+
+function makeFrame(text, name, scripts) {
   const frame = element("iframe", { src: "web/frame.html", title: name });
   frame.sandbox = "allow-scripts";
-  frame.addEventListener("load", () => frame.contentWindow.postMessage(text, "*"), { once: true });
-  showFigure(frame, name);
+  frame.addEventListener("load", () => frame.contentWindow.postMessage({ text, scripts }, "*"), { once: true });
+  return frame;
+}
+
+function showHtml(text, name) {
+  const frame = makeFrame(text, name, false);
+  const run = onClick("Run its scripts", (button) => {
+    frame.replaceWith(makeFrame(text, name, true));
+    button.remove();
+  });
+  showFigure(element("div", {}, frame, ...(/<script|\son\w+\s*=/i.test(text) ? [run] : [])), name);
 }
 
 window.addEventListener("message", (event) => {
@@ -144,12 +160,16 @@ async function loadPlotly(choice) {
   return new Response(found.pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
-async function showPlotly(figure, name, choice) {
+function showPlotly(figure, name, choice) {
+  showFigure(onClick("Run the scripts of this figure", (button) => drawPlotly(button, figure, name, choice)), name);
+}
+
+async function drawPlotly(button, figure, name, choice) {
   plotly = plotly || loadPlotly(choice);
   try {
     const call = `{ const { data, layout } = ${figure}; Plotly.newPlot("figure", data, layout, { responsive: true }); }`;
     const parts = [await plotly, call].map((text) => `<script>${text.replaceAll("</script", "<\\/script")}</script>`);
-    showHtml(`<div id="figure"></div>${parts.join("")}`, name);
+    button.replaceWith(makeFrame(`<div id="figure"></div>${parts.join("")}`, name, true));
   } catch (error) {
     plotly = null;
     complain(error);
