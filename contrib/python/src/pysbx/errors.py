@@ -175,6 +175,12 @@ class SandboxIsADirectoryError(SandboxFileError, IsADirectoryError):
     number = errno.EISDIR
 
 
+class SandboxFileExistsError(SandboxFileError, FileExistsError):
+    """There is a file of this path, and no directory."""
+
+    number = errno.EEXIST
+
+
 class SandboxNotADirectoryError(SandboxFileError, NotADirectoryError):
     """A part of the path is a file, and no directory."""
 

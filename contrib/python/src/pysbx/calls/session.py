@@ -52,6 +52,7 @@ from pysbx.options.options import Options, make_options
 
 if TYPE_CHECKING:
     from pysbx.calls.forward import Forward
+    from pysbx.calls.program import Program
     from pysbx.calls.terminal import Terminal
 
 # The runtime's code when it could begin a container, but could not restore the process in it.
@@ -569,13 +570,8 @@ class Sandbox:
             raise SandboxError(f"the session has {LIMIT} terminals, which is the most: close one")
         request = command_request("terminal", command or SHELL, self.options, cwd, env)
         request |= {"rows": rows, "columns": columns}
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        made = Terminal(ours)
+        made = Terminal(self._open(request, "the terminal cannot be started", socket.SOCK_SEQPACKET))
         try:
-            with theirs, self._lock:
-                answer = self._exchange(request, passed=theirs.fileno())
-            if isinstance(answer.get("error"), dict):
-                raise SandboxError(f"the terminal cannot be started: {text(answer['error'], 'message')}")
             made.begin()
         except BaseException:
             made.close()
@@ -612,17 +608,62 @@ class Sandbox:
         """
         if self.options.allow_network.kind == "none":
             raise SandboxError(f"the session has no network: {current().options['loopback']}")
-        ours, theirs = socket.socketpair()
+        return self._open({"op": "forward"}, "the port cannot be forwarded", socket.SOCK_STREAM)
+
+    def _open(self, request: Message, failed: str, kind: int) -> socket.socket:
+        """Start a process in the sandbox that serves a socket, and return the other end of it.
+
+        Args:
+            request: what the process does.
+            failed: what has failed if it cannot be started, for the error.
+            kind: of the socket.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
         with theirs:
             try:
                 with self._lock:
-                    answer = self._exchange({"op": "forward"}, passed=theirs.fileno())
+                    answer = self._exchange(request, passed=theirs.fileno())
                 if isinstance(answer.get("error"), dict):
-                    raise SandboxError(f"the port cannot be forwarded: {text(answer['error'], 'message')}")
+                    raise SandboxError(f"{failed}: {text(answer['error'], 'message')}")
             except BaseException:
                 ours.close()
                 raise
         return ours
+
+    def open_program(
+        self,
+        command: Command,
+        *,
+        cwd: str | os.PathLike[str] = "",
+        env: Mapping[str, str] | None = None,
+        merged: bool = False,
+    ) -> Program:
+        """Start a program with pipes; other uses of the session go on beside it.
+
+        Args:
+            command: see shell.
+            cwd: the same.
+            env: the same.
+            merged: whether its standard error goes to its standard output.
+
+        Raises:
+            SandboxError: see shell.
+            TypeError: an argument is of another type.
+        """
+        from pysbx.calls.program import Program  # noqa: PLC0415 (few sessions need it)
+
+        request = command_request("program", command, self.options, cwd, env) | {"merged": merged}
+        return Program(self._open(request, "the program cannot be started", socket.SOCK_SEQPACKET))
+
+    def place(self, action: str, path: str, **more: Any) -> Message:
+        """Ask for something to be done with a file or directory, and return the answer: see inside/places.py.
+
+        Raises:
+            SandboxFileError: that is not possible; its class says why.
+        """
+        answer = self._ask({"op": "place", "action": action, "path": path, **more})
+        check_file(answer, path)
+        return answer
 
     def call(
         self,

@@ -28,6 +28,7 @@ PROGRAM = f"from {MODULE}.worker import main; main()"
 # Characters that separate the names of a list of modules and directories to preload.
 SEPARATORS = " ,"
 LIBRARIES = ("cloudpickle", "msgpack")
+PROGRAMS = f"/{MODULE}/programs"
 SETTLED_SEC = 2.0
 PROXIES = "/run/pysbx-proxies"
 
@@ -92,7 +93,7 @@ def _open_to_read(directory: Path) -> None:
     for top, _, files in os.walk(directory):
         os.chmod(top, 0o755)
         for name in files:
-            os.chmod(os.path.join(top, name), 0o644)
+            os.chmod(os.path.join(top, name), 0o755 if top.endswith(PROGRAMS) else 0o644)
 
 
 @cache

@@ -41,7 +41,8 @@ def arguments_of(command: Any) -> list[str]:
     return [str(part) for part in command]
 
 
-def _start(request: Message, **streams: Any) -> subprocess.Popen[bytes]:
+def start_program(request: Message, **streams: Any) -> subprocess.Popen[bytes]:
+    """Start the command of a request in a session of its own: see setsid(2)."""
     environment = {**os.environ, **request["env"]}
     return subprocess.Popen(
         arguments_of(request["command"]),
@@ -75,7 +76,7 @@ def shell(request: Message) -> Message:
     process: subprocess.Popen[bytes] | None = None
     try:
         with standard_input(request["stdin"]):
-            process = _start(request)
+            process = start_program(request)
         return {"exit_code": process.wait() and _code_of(process)}
     except KeyboardInterrupt:
         if process is not None:
@@ -112,7 +113,7 @@ class Background:
         command = request["command"]
         self.command = command if isinstance(command, str) else " ".join(map(str, command))
         pipe = subprocess.PIPE
-        self.process = _start(request, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
+        self.process = start_program(request, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
         self._keep = request["keep"]
         self._lock = allocate_lock()
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}

@@ -14,6 +14,7 @@ import signal
 import struct
 import termios
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .commands import arguments_of
@@ -68,7 +69,7 @@ def _become(slave: int, said: int, request: Message) -> None:
         os._exit(NOT_FOUND)
 
 
-def _processes_of(session: int) -> list[int]:
+def processes_of(session: int) -> list[int]:
     """Return the processes of a session: see proc(5), /proc/PID/stat."""
     found = []
     for name in os.listdir("/proc"):
@@ -188,7 +189,7 @@ class _Terminal:
         session = self._session
         os.close(self._master)  # the kernel sends SIGHUP to the shell, and to the job in the foreground
         deadline = time.monotonic() + GRACE_SEC
-        while left := _processes_of(session):
+        while left := processes_of(session):
             if time.monotonic() > deadline:
                 for pid in left:
                     with contextlib.suppress(OSError):
@@ -228,12 +229,13 @@ def _serve(control: int, request: Message) -> None:
     terminal.end()
 
 
-def start(request: Message, channel: int) -> None:
+def start(request: Message, channel: int, serve: Callable[[int, Message], None] = _serve) -> None:
     """Start a terminal. Its processes are children of the container's init, and not of this one.
 
     Args:
         request: see _Terminal, and "passed": the way to the host.
         channel: descriptor that they must not keep.
+        serve: what the process does that connects the host.
     """
     control = request["passed"]
     pid = os.fork()
@@ -241,7 +243,7 @@ def start(request: Message, channel: int) -> None:
         try:
             os.close(channel)
             if os.fork() == 0:
-                _serve(control, request)
+                serve(control, request)
         finally:
             os._exit(0)
     os.close(control)

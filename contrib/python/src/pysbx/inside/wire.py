@@ -36,6 +36,9 @@ MAX_ELEMENTS = 10_000_000
 TERMINAL_DATA, TERMINAL_SIZE = b"d", b"s"
 TERMINAL_BEGUN, TERMINAL_FAILED, TERMINAL_END = b"b", b"f", b"e"
 TERMINAL_PACKET = 1 << 14  # bytes
+# A program with pipes has the same packets. Data without content ends its input. Its standard error has a letter of its
+# own, and so has a directory where it cannot begin. The number of the reason is before the text then.
+PROGRAM_STDERR, PROGRAM_NOWHERE = b"r", b"c"
 ROWS_AND_COLUMNS, EXIT_CODE = struct.Struct("!HH"), struct.Struct("!i")
 
 

@@ -43,6 +43,7 @@ ELSEWHERE = {
     "start": ("commands", "start"),
     "process": ("commands", "act"),
     "processes": ("commands", "listing"),
+    "place": ("places", "act"),
     "packages": ("packages", "add"),
     "complete": ("prompt", "complete"),
 }
@@ -275,12 +276,11 @@ def forward(request: Message, channel: Channel, forwards: set[int]) -> Message:
     return {}
 
 
-def terminal(request: Message, channel: Channel) -> Message:
-    """Start a program at a terminal of its own."""
-    from .terminal import start
-
+def connected(request: Message, channel: Channel) -> Message:
+    """Start a program that has a way of its own to the host: at a terminal, or with pipes."""
+    module = importlib.import_module(f".{request['op']}", __package__)
     try:
-        start(request, channel.descriptor)
+        module.start(request, channel.descriptor)
     except OSError as error:  # there can be no further process
         return {"error": describe(error)}
     return {}
@@ -335,8 +335,8 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
         if request["op"] == "forward":
             channel.write(forward(request, channel, forwards))
             continue
-        if request["op"] == "terminal":
-            channel.write(terminal(request, channel))
+        if request["op"] in ("terminal", "program"):
+            channel.write(connected(request, channel))
             continue
         if request["op"] == "fork":
             try:

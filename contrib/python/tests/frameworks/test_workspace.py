@@ -1,0 +1,172 @@
+"""The workspace on which the adapters stand: files by absolute path, whole outputs, and ends of commands."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pysbx import (
+    SandboxError,
+    SandboxFileError,
+    SandboxFileExistsError,
+    SandboxFileNotFoundError,
+    SandboxFileTooLargeError,
+    SandboxInvalidPathError,
+    SandboxIsADirectoryError,
+    SandboxNotADirectoryError,
+    SandboxNotRegularFileError,
+    SandboxPermissionError,
+)
+from pysbx.calls.program import CommandTimeoutError, Completed, OutputLimitError
+from pysbx.frameworks.workspace import Workspace
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def workspace() -> Iterator[Workspace]:
+    made = Workspace()
+    made.write("/tmp/file", b"content")
+    made.exec("ln -s /etc/passwd /tmp/out; ln -s nowhere /tmp/dangling; ln -s loop /tmp/loop; mkdir /tmp/dir /tmp/full")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("action", "path", "kind"),
+    [
+        ("read", "/tmp/none", SandboxFileNotFoundError),
+        ("read", "/tmp/dangling", SandboxFileNotFoundError),
+        ("read", "/tmp/dir", SandboxIsADirectoryError),
+        ("read", "/tmp/file/under", SandboxNotADirectoryError),
+        ("read", "/tmp/loop", SandboxInvalidPathError),
+        ("read", "/dev/zero", SandboxNotRegularFileError),
+        ("read", "tmp/file", SandboxInvalidPathError),
+        ("read", "", SandboxInvalidPathError),
+        ("read", "/tmp/a\0b", SandboxInvalidPathError),
+        ("read", "/tmp/" + "a" * 256, SandboxInvalidPathError),
+        ("read", "/a" * 3000, SandboxInvalidPathError),
+        ("read", "/../../../../none", SandboxFileNotFoundError),
+        ("write", "/tmp/out", SandboxPermissionError),
+        ("write", "/tmp/../etc/made", SandboxPermissionError),
+        ("write", "/tmp/dir", SandboxIsADirectoryError),
+        ("write", "/dev/null", SandboxNotRegularFileError),
+        ("write", "/tmp/file/under", SandboxNotADirectoryError),
+        ("list", "/tmp/file", SandboxNotADirectoryError),
+        ("make_directory", "/tmp/file", SandboxFileExistsError),
+        ("remove", "/", SandboxInvalidPathError),
+        ("remove", "/tmp/dir/..", SandboxInvalidPathError),
+        ("remove", "/work/.", SandboxInvalidPathError),
+        ("remove", "/etc/passwd", SandboxPermissionError),
+    ],
+)
+def test_errors_of_files_have_types(workspace: Workspace, action: str, path: str, kind: type[SandboxFileError]) -> None:
+    more = (b"text",) if action == "write" else ()
+    with pytest.raises(kind) as found:
+        getattr(workspace, action)(path, *more)
+    assert type(found.value) is kind
+    assert found.value.errno
+    assert workspace.read("/tmp/file") == b"content"
+
+
+def test_a_link_to_the_outside_leads_into_the_sandbox(workspace: Workspace) -> None:
+    assert b"sandbox" in workspace.read("/tmp/out")
+    assert workspace.realpath("/tmp/dir/../out") == "/etc/passwd"
+    workspace.exec("ln -s /etc /tmp/full/etc")
+    workspace.remove("/tmp/full")
+    assert workspace.exists("/etc/passwd")
+    assert not workspace.exists("/tmp/full")
+
+
+def test_a_write_is_whole_or_nothing(workspace: Workspace) -> None:
+    workspace.write("/work/large/file", b"1" * (9 * MIB))
+    with pytest.raises(SandboxFileTooLargeError):
+        workspace.write("/work/large/file", b"2" * (80 * MIB))
+    assert workspace.read("/work/large/file") == b"1" * (9 * MIB)
+    assert [one.name for one in workspace.list("/work/large")] == ["file"]
+    with pytest.raises(SandboxFileTooLargeError):
+        workspace.read("/work/large/file", 9 * MIB - 1)
+    workspace.exec("chmod a-w /work/large/file")
+    with pytest.raises(SandboxPermissionError):
+        workspace.write("/work/large/file", b"3")
+
+
+def test_names_that_are_no_text(workspace: Workspace) -> None:
+    workspace.exec(["python3", "-c", r"import os; os.mkdir(b'/tmp/odd'); open(b'/tmp/odd/\xff\n', 'w').write('x')"])
+    (found,) = workspace.list("/tmp/odd")
+    assert os.fsencode(found.name) == b"\xff\n"
+    assert workspace.read(found.path) == b"x"
+
+
+@pytest.mark.parametrize(
+    ("command", "stdin", "done"),
+    [
+        (["cat"], b"\0\xff" * MIB, Completed(0, b"\0\xff" * MIB)),
+        ("echo out; echo err >&2; exit 3", b"", Completed(3, b"out\n", b"err\n")),
+        ("head -c 1", b"x" * MIB, Completed(0, b"x")),
+        ("kill -KILL $$", b"", Completed(137)),
+        (["printf", "%s", "$a `b` ; \"'"], b"", Completed(0, b"$a `b` ; \"'")),
+        ("python -c 'print(1)'", b"", Completed(0, b"1\n")),
+    ],
+)
+def test_output_is_whole(workspace: Workspace, command: str | list[str], stdin: bytes, done: Completed) -> None:
+    assert workspace.exec(command, stdin) == done
+
+
+def test_a_program_that_cannot_be_started(workspace: Workspace) -> None:
+    none, denied = workspace.exec(["no-such-program"]), workspace.exec(["/etc/passwd"])
+    assert (none.exit_code, none.started, denied.exit_code, denied.started) == (127, False, 126, False)
+    with pytest.raises(SandboxFileNotFoundError):
+        workspace.exec(["true"], cwd="/tmp/none")
+    for wrong in ({"command": ["a\0b"]}, {"command": ["true"], "env": {"A=B": ""}}):
+        assert not workspace.exec(**wrong).started
+
+
+def test_much_output_is_an_error(workspace: Workspace) -> None:
+    with pytest.raises(OutputLimitError) as found:
+        workspace.exec("head -c 100000000 /dev/zero; touch /tmp/after", limit=1000)
+    assert found.value.stdout == bytes(1000)
+    assert not workspace.exists("/tmp/after")
+
+
+def test_the_time_limit_kills_the_group(workspace: Workspace) -> None:
+    with pytest.raises(CommandTimeoutError) as found:
+        workspace.exec("echo begun; (trap '' TERM INT HUP; sleep 987) & sleep 987", timeout_sec=1)
+    assert (found.value.stdout, isinstance(found.value, TimeoutError)) == (b"begun\n", True)
+    assert b"sleep 987" not in workspace.exec("ps ax -o args | grep -v grep").stdout
+
+
+def test_a_daemon_goes_on_and_holds_nothing_up(workspace: Workspace) -> None:
+    began = time.monotonic()
+    # It writes to the standard output that it has inherited, which nothing reads any more.
+    done = workspace.exec("(sleep 1; for i in $(seq 20000); do echo more; done; echo done >/tmp/done) & echo begun")
+    assert done.stdout == b"begun\n"
+    while not workspace.exists("/tmp/done"):
+        assert time.monotonic() < began + 60
+        time.sleep(0.1)
+
+
+def test_commands_go_on_beside_each_other() -> None:
+    workspace, ended = Workspace(), []
+
+    def wait() -> None:
+        try:
+            workspace.exec("touch /tmp/begun; sleep 60")
+        except SandboxError as error:
+            ended.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    assert workspace.exec(["true"]).exit_code == 0
+    thread.start()
+    while not workspace.exists("/tmp/begun"):
+        time.sleep(0.05)
+    assert Workspace.attach(workspace.id) is workspace
+    workspace.close()
+    thread.join(30)
+    assert len(ended) == 1
+    with pytest.raises(SandboxError, match="the session has ended"):
+        Workspace.attach(workspace.id)
