@@ -1,0 +1,140 @@
+"""An executor of smolagents: the code of a CodeAgent runs in a session, which keeps its names from step to step."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import PIL.Image
+from smolagents.default_tools import FinalAnswerTool
+from smolagents.local_python_executor import CodeOutput
+from smolagents.monitoring import AgentLogger
+from smolagents.remote_executors import RemotePythonExecutor
+from smolagents.tools import get_tools_definition_code
+from smolagents.utils import AgentError
+
+from pysbx.calls.execution import Execution, unsaid
+from pysbx.calls.session import Sandbox
+from pysbx.errors import SandboxError
+from pysbx.options.keywords import SandboxOptions, Unpack
+
+# The answer travels by the codec of sessions. That of smolagents imports PIL and numpy.
+FINAL_ANSWER = """
+class FinalAnswerException(BaseException):
+    value = None
+
+def final_answer(*arguments, _inner=globals().get("final_answer", lambda answer: answer), **named):
+    FinalAnswerException.value = _inner(*arguments, **named)
+    raise FinalAnswerException
+"""
+IMAGES = ("image/png", "image/jpeg")
+
+
+def _last(name: str) -> Any:
+    """Return, in the session, the value of the code before, or the answer with which it has ended; an image as PNG."""
+    import builtins  # noqa: PLC0415 (it goes into the sandbox with the function)
+    import io  # noqa: PLC0415
+
+    import __main__  # noqa: PLC0415
+
+    found = __main__.FinalAnswerException.value if name == "answer" else builtins._  # type: ignore[attr-defined]
+    if type(found).__module__.startswith("PIL.") and hasattr(found, "save"):
+        file = io.BytesIO()
+        found.save(file, "PNG")
+        return "image", file.getvalue()
+    return "value", found
+
+
+_last.__module__ = "__main__"  # it goes by value: the sandbox does not have this module
+
+
+def _image(data: bytes) -> Any:
+    found = PIL.Image.open(io.BytesIO(data))
+    found.load()
+    return found
+
+
+class PysbxExecutor(RemotePythonExecutor):
+    """An executor for CodeAgent(executor=…). Tools and variables go into the session; nothing is unpickled here.
+
+    Attributes:
+        sandbox: the session.
+    """
+
+    def __init__(
+        self,
+        additional_imports: list[str] | None = None,
+        logger: Any = None,
+        *,
+        sandbox: Sandbox | None = None,
+        **options: Unpack[SandboxOptions],
+    ) -> None:
+        """Take a session, or prepare one.
+
+        Args:
+            additional_imports: packages that are installed first.
+            logger: that of the agent; by default a new one.
+            sandbox: the session; by default a new one.
+            options: those of a new session.
+        """
+        super().__init__(additional_imports or [], logger or AgentLogger(), allow_pickle=False)
+        self.sandbox = sandbox or Sandbox(**options)
+        self.installed_packages = self.install_packages(self.additional_imports)
+
+    def install_packages(self, additional_imports: list[str]) -> list[str]:
+        """Install packages into the session; pip runs in a sandbox of its own."""
+        self.sandbox.install(*additional_imports)
+        return additional_imports
+
+    def send_tools(self, tools: dict[str, Any]) -> None:
+        """Define tools in the session, and install the packages that they import."""
+        plain = {name: one for name, one in tools.items() if type(one) is not FinalAnswerTool}
+        needed = {name for one in plain.values() for name in one.to_dict()["requirements"]} - {"smolagents"}
+        self.installed_packages += self.install_packages(sorted(needed - {*self.installed_packages}))
+        self.run_code_raise_errors(f"{get_tools_definition_code(plain)}\n{FINAL_ANSWER}")
+
+    def run_code_raise_errors(self, code: str) -> CodeOutput:
+        """Run the code of a step.
+
+        Raises:
+            AgentError: it has raised, or the session has ended. The agent shows the text to its model.
+        """
+        try:
+            done = self.sandbox.run_typed(code)
+        except SandboxError as error:
+            raise AgentError(f"The sandbox cannot run the code: {error}", self.logger) from error
+        if done.error is not None and done.error.type.endswith(self.FINAL_ANSWER_EXCEPTION):
+            return CodeOutput(self._answer(), done.stdout, is_final_answer=True)
+        if done.error is not None or done.exit_code:
+            said = unsaid(done) or f"exit code {done.exit_code}\n"
+            hint = f"{done.error.hint}\n" if done.error is not None and done.error.hint else ""
+            raise AgentError(f"{done.stdout}\nExecuting code yielded an error:\n{done.stderr}{said}{hint}", self.logger)
+        return CodeOutput(self._value(done), done.stdout, is_final_answer=False)
+
+    def _fetch(self, name: str) -> Any:
+        """Return what _last() gives, as the codec of sessions carries it: nothing is unpickled."""
+        found = self.sandbox.call(_last, name)
+        kind, value = found if isinstance(found, tuple) and len(found) == 2 else ("", None)
+        return _image(value) if kind == "image" and isinstance(value, bytes) else value
+
+    def _answer(self) -> Any:
+        try:
+            return self._fetch("answer")
+        except Exception as error:  # an image may be forged
+            raise AgentError(f"The final answer cannot leave the sandbox: {error}", self.logger) from error
+
+    def _value(self, done: Execution) -> Any:
+        """Return the last figure that the code has shown, or its value; if that cannot travel, its text."""
+        figures = (one[kind] for one in reversed(done.displays) for kind in IMAGES if kind in one)
+        try:
+            found = next(figures, None)
+            if found is not None:
+                return _image(base64.b64decode(found))
+            return None if done.value is None else self._fetch("value")
+        except (SandboxError, OSError, ValueError):
+            return done.value
+
+    def cleanup(self) -> None:
+        """End the session: CodeAgent.cleanup calls this."""
+        self.sandbox.close()

@@ -1,0 +1,86 @@
+"""A CodeAgent of smolagents with a scripted model, whose code runs in a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import PIL.Image
+import pytest
+from smolagents import CodeAgent, tool
+from smolagents.models import ChatMessage, MessageRole, Model
+from smolagents.utils import AgentError
+
+from pysbx.frameworks.smolagents import PysbxExecutor
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+
+
+class Scripted(Model):
+    """A model that says what it was given, and keeps what it has read."""
+
+    def __init__(self, *steps: str) -> None:
+        super().__init__(model_id="scripted")
+        self.steps, self.read = list(steps), list[str]()
+
+    def generate(self, messages: list[Any], **options: Any) -> ChatMessage:
+        self.read.append(str(messages[-1].content))
+        return ChatMessage(role=MessageRole.ASSISTANT, content=f"Thought: so.\n<code>\n{self.steps.pop(0)}\n</code>")
+
+
+@tool
+def double(number: int) -> int:
+    """Return twice a number.
+
+    Args:
+        number: the number.
+    """
+    return 2 * number
+
+
+@pytest.fixture
+def executor() -> Iterator[PysbxExecutor]:
+    made = PysbxExecutor()
+    yield made
+    made.cleanup()
+
+
+def solve(executor: PysbxExecutor, *steps: str, **given: Any) -> tuple[Any, Scripted]:
+    model = Scripted(*steps)
+    agent = CodeAgent(tools=[double], model=model, executor=executor, max_steps=len(steps), verbosity_level=0)
+    return agent.run("Solve it.", additional_args=given), model
+
+
+def test_tools_variables_and_state_travel(executor: PysbxExecutor) -> None:
+    answer, model = solve(executor, "x = double(n)\nprint('x is', x)", "final_answer({'x': x, 't': (1, 2)})", n=21)
+    assert answer == {"x": 42, "t": (1, 2)}
+    assert "x is 42" in model.read[1]
+
+
+def test_errors_are_for_the_model(executor: PysbxExecutor) -> None:
+    answer, model = solve(executor, "1 / 0", "import sys; sys.exit(3)", "y = 5", "final_answer(y)")
+    assert answer == 5
+    assert "ZeroDivisionError" in model.read[1]
+    assert "exit code 3" in model.read[2]
+
+
+def test_values(executor: PysbxExecutor) -> None:
+    assert executor("[1, (2, 3)]").output == [1, (2, 3)]
+    assert executor("print('a'); object").output == "<class 'object'>"
+    assert executor("x = 1").output is None
+    picture = executor(
+        f"import base64\nclass Figure:\n    def _repr_png_(self): return base64.b64decode({PIXEL!r})\nFigure()"
+    ).output
+    assert isinstance(picture, PIL.Image.Image)
+    assert picture.size == (1, 1)
+
+
+def test_large_answer(executor: PysbxExecutor) -> None:
+    assert solve(executor, "final_answer('x' * 300000)")[0] == "x" * 300000
+
+
+def test_hostile_answer(executor: PysbxExecutor) -> None:
+    """An answer that the codec does not have, as by pickle, is an error for the model."""
+    executor.send_tools({})
+    with pytest.raises(AgentError, match="cannot leave the sandbox"):
+        executor("class Value:\n    def __reduce__(self): return print, ('unpickled',)\nfinal_answer(Value())")
