@@ -1,0 +1,89 @@
+"""Agents of Google's ADK with a scripted model: an environment and a code executor, both in a session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+from google.adk.code_executors.code_execution_utils import CodeExecutionInput, File
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import InMemoryRunner
+from google.adk.tools.environment import EnvironmentToolset
+from google.genai import types
+from pydantic import Field
+
+from pysbx.frameworks.google_adk import PysbxCodeExecutor, PysbxEnvironment
+
+
+class Scripted(BaseLlm):
+    """A model that says what it was given, and keeps what it has read."""
+
+    parts: list[types.Part]
+    read: list[str] = Field(default_factory=list)
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        self.read.append(str(llm_request.contents[-1]))
+        yield LlmResponse(content=types.Content(role="model", parts=[self.parts.pop(0)]))
+
+
+async def solve(agent: LlmAgent) -> str:
+    """Return the last text of an agent."""
+    runner = InMemoryRunner(agent=agent, app_name="test")
+    session = await runner.session_service.create_session(app_name="test", user_id="user")
+    message = types.Content(role="user", parts=[types.Part.from_text(text="Begin.")])
+    said = ""
+    async for event in runner.run_async(user_id="user", session_id=session.id, new_message=message):
+        said = next((part.text for part in (event.content and event.content.parts) or () if part.text), said)
+    return said
+
+
+async def test_environment() -> None:
+    environment = PysbxEnvironment()
+    model = Scripted(
+        model="scripted",
+        parts=[
+            types.Part.from_function_call(name="Execute", args={"command": "echo text >made; wc -c made; exit 3"}),
+            types.Part.from_text(text="done"),
+        ],
+    )
+    tools = [EnvironmentToolset(environment=environment)]
+    assert await solve(LlmAgent(name="tester", model=model, tools=tools)) == "done"
+    assert "5 made" in model.read[-1]
+    assert await environment.read_file(Path("made")) == b"text\n"
+    await environment.write_file(Path("deep/file"), "text")
+    assert await environment.read_file(environment.working_dir / "deep/file") == b"text"
+    with pytest.raises(FileNotFoundError):
+        await environment.read_file(Path("none"))
+    late = await environment.execute("echo begun; sleep 60", timeout=1)
+    assert (late.timed_out, late.exit_code, late.stdout) == (True, 124, "begun\n")
+    assert (await environment.execute("yes")).exit_code == 137
+    await environment.close()
+    assert not environment.is_initialized
+
+
+async def test_code_executor() -> None:
+    executor = PysbxCodeExecutor(stateful=True)
+    codes = ["x = 41", "print(x + 1)"]
+    parts = [types.Part.from_text(text=f"```python\n{code}\n```") for code in codes]
+    model = Scripted(model="scripted", parts=[*parts, types.Part.from_text(text="done")])
+    assert await solve(LlmAgent(name="tester", model=model, code_executor=executor)) == "done"
+    assert "42" in model.read[-1]
+    executor.close()
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_files(stateful: bool) -> None:
+    executor = PysbxCodeExecutor(stateful=stateful, timeout_seconds=2)
+    given = [File("a.csv", "YSxi"), File("b.csv", b"c,d")]
+    code = "open('/output/out.csv', 'w').write(open('a.csv').read() + open('b.csv').read()); print(1 / 0)"
+    done = executor.execute_code(None, CodeExecutionInput(code, given, "one"))
+    (file,) = done.output_files
+    assert (file.name, file.content, file.mime_type) == ("out.csv", b"a,bc,d", "text/csv")
+    assert (done.exit_code, "ZeroDivisionError" in done.stderr) == (1, True)
+    late = executor.execute_code(None, CodeExecutionInput("while True: pass"))
+    assert late.exit_code == 124
+    executor.close()

@@ -1,0 +1,85 @@
+"""An agent of Strands with a scripted model, whose tools work in a session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from strands import Agent
+from strands.models.model import Model
+from strands.sandbox.errors import SandboxPathNotFoundError, SandboxTimeoutError
+from strands.sandbox.types import StreamChunk
+
+from pysbx.frameworks.strands import PysbxSandbox
+
+
+class Scripted(Model):
+    """A model that calls tools as it was told, and keeps what it has read."""
+
+    def __init__(self, *calls: tuple[str, dict[str, Any]]) -> None:
+        self.calls, self.read = list(calls), list[str]()
+
+    def update_config(self, **config: Any) -> None: ...
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+    def structured_output(self, *arguments: Any, **named: Any) -> Any:
+        raise NotImplementedError
+
+    async def stream(self, messages: Any, *arguments: Any, **named: Any) -> AsyncIterator[Any]:
+        self.read.append(str(messages[-1]["content"]))
+        yield {"messageStart": {"role": "assistant"}}
+        if self.calls:
+            name, given = self.calls.pop(0)
+            yield {"contentBlockStart": {"start": {"toolUse": {"name": name, "toolUseId": f"t{len(self.calls)}"}}}}
+            yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(given)}}}}
+            yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "tool_use"}}
+        else:
+            yield {"contentBlockDelta": {"delta": {"text": "done"}}}
+            yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "end_turn"}}
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[PysbxSandbox]:
+    made = PysbxSandbox()
+    yield made
+    await made.close()
+
+
+async def test_agent(sandbox: PysbxSandbox) -> None:
+    model = Scripted(
+        ("shell", {"command": "echo text >made; ls"}),
+        ("python_repl", {"code": "print(open('made').read() * 2)"}),
+    )
+    agent = Agent(model=model, sandbox=sandbox, callback_handler=None)
+    assert str(await agent.invoke_async("Begin.")).strip() == "done"
+    assert "made" in model.read[1]
+    assert model.read[2].count("text") >= 2
+
+
+async def test_sandbox(sandbox: PysbxSandbox) -> None:
+    parts = [one async for one in sandbox.execute_streaming("echo out; echo err >&2; exit 3", env={"A": "b"})]
+    assert {(one.stream_type, one.data) for one in parts if isinstance(one, StreamChunk)} == {
+        ("stdout", "out\n"),
+        ("stderr", "err\n"),
+    }
+    assert (parts[-1].exit_code, parts[-1].stdout) == (3, "out\n")
+    with pytest.raises(SandboxTimeoutError) as found:
+        await sandbox.execute("echo begun; sleep 60", timeout=1)
+    assert found.value.stdout == "begun\n"
+    await sandbox.execute_code("x = 41", "python")
+    done = await sandbox.execute_code("print(x + 1); open('/output/a.txt', 'w').write('text')", "python3")
+    assert (done.stdout, [(one.name, one.content) for one in done.output_files]) == ("42\n", [("a.txt", b"text")])
+    assert (await sandbox.execute_code("echo $0", "bash")).stdout == "bash\n"
+    await sandbox.write_text("deep/file", "text")
+    assert [(one.name, one.is_dir, one.size) for one in await sandbox.list_files("deep")] == [("file", False, 4)]
+    await sandbox.remove_file("deep/file")
+    with pytest.raises(FileNotFoundError):
+        await sandbox.read_file("deep/file")
+    with pytest.raises(SandboxPathNotFoundError):
+        await sandbox.list_files("none")
