@@ -61,6 +61,8 @@ UNFIT = "snapshot-unfit"
 NO_PROCESS = re.compile(rf"^\[Errno {errno.EAGAIN}\]")
 # Seconds from the interrupt at the end of the time of a run until the session is killed.
 PATIENCE_SEC = 3.0
+# Seconds for requests that run no code of the user's, however short the limit of that is.
+OWN_SEC = 30.0
 INTERRUPTED = "KeyboardInterrupt"
 Hears = Callable[[str], None]
 # The requests that carry out code, which can be interrupted; and those whose outcome is an Execution.
@@ -622,7 +624,7 @@ class Sandbox:
         with theirs:
             try:
                 with self._lock:
-                    answer = self._exchange(request, passed=theirs.fileno())
+                    answer = self._exchange(request, max(self.options.timeout_sec, OWN_SEC), theirs.fileno())
                 if isinstance(answer.get("error"), dict):
                     raise SandboxError(f"{failed}: {text(answer['error'], 'message')}")
             except BaseException:
@@ -661,7 +663,7 @@ class Sandbox:
         Raises:
             SandboxFileError: that is not possible; its class says why.
         """
-        answer = self._ask({"op": "place", "action": action, "path": path, **more})
+        answer = self._ask({"op": "place", "action": action, "path": path, **more}, OWN_SEC)
         check_file(answer, path)
         return answer
 

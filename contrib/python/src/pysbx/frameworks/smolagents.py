@@ -33,10 +33,8 @@ IMAGES = ("image/png", "image/jpeg")
 
 def _last(name: str) -> Any:
     """Return, in the session, the value of the code before, or the answer with which it has ended; an image as PNG."""
-    import builtins  # noqa: PLC0415 (it goes into the sandbox with the function)
-    import io  # noqa: PLC0415
-
-    import __main__  # noqa: PLC0415
+    # They go into the sandbox with the function.
+    import __main__, builtins, io  # noqa: E401, I001, PLC0415
 
     found = __main__.FinalAnswerException.value if name == "answer" else builtins._  # type: ignore[attr-defined]
     if type(found).__module__.startswith("PIL.") and hasattr(found, "save"):
@@ -70,14 +68,7 @@ class PysbxExecutor(RemotePythonExecutor):
         sandbox: Sandbox | None = None,
         **options: Unpack[SandboxOptions],
     ) -> None:
-        """Take a session, or prepare one.
-
-        Args:
-            additional_imports: packages that are installed first.
-            logger: that of the agent; by default a new one.
-            sandbox: the session; by default a new one.
-            options: those of a new session.
-        """
+        """Take a session, or prepare one, and install packages into it. The logger is by default a new one."""
         super().__init__(additional_imports or [], logger or AgentLogger(), allow_pickle=False)
         self.sandbox = sandbox or Sandbox(**options)
         self.installed_packages = self.install_packages(self.additional_imports)
@@ -95,11 +86,7 @@ class PysbxExecutor(RemotePythonExecutor):
         self.run_code_raise_errors(f"{get_tools_definition_code(plain)}\n{FINAL_ANSWER}")
 
     def run_code_raise_errors(self, code: str) -> CodeOutput:
-        """Run the code of a step.
-
-        Raises:
-            AgentError: it has raised, or the session has ended. The agent shows the text to its model.
-        """
+        """Run the code of a step. What it raises is an AgentError, whose text the agent shows to its model."""
         try:
             done = self.sandbox.run_typed(code)
         except SandboxError as error:

@@ -22,6 +22,7 @@ from pysbx.calls.program import CommandTimeoutError
 from pysbx.frameworks.workspace import OUTPUT, Workspace, exec_async, in_thread, run_async
 from pysbx.options.keywords import SandboxOptions, Unpack
 
+Env = dict[str, str] | None
 Stream = AsyncGenerator[StreamChunk | ExecutionResult, None]
 PYTHON = ("python", "python3")
 FIGURES = {"image/png": "png", "image/jpeg": "jpg"}
@@ -42,21 +43,13 @@ class PysbxSandbox(StrandsSandbox):
         self._limit = limit
 
     async def execute_streaming(
-        self,
-        command: str,
-        *,
-        timeout: float | None = None,
-        cwd: str | None = None,
-        env: dict[str, str] | None = None,
-        **kwargs: Any,
+        self, command: str, *, timeout: float | None = None, cwd: str | None = None, env: Env = None, **kwargs: Any
     ) -> Stream:
         """Run a shell command, and yield its output as it comes."""
         async for one in self._stream(command, b"", timeout, cwd, env):
             yield one
 
-    async def _stream(
-        self, command: Command, stdin: bytes, timeout: float | None, cwd: str | None, env: dict[str, str] | None
-    ) -> Stream:
+    async def _stream(self, command: Command, stdin: bytes, timeout: float | None, cwd: str | None, env: Env) -> Stream:
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[Any, bytes] | None]()
         options: dict[str, Any] = {"cwd": cwd or "", "env": env, "timeout_sec": timeout, "limit": self._limit}
 
@@ -83,7 +76,7 @@ class PysbxSandbox(StrandsSandbox):
         *,
         timeout: float | None = None,
         cwd: str | None = None,
-        env: dict[str, str] | None = None,
+        env: Env = None,
         **kwargs: Any,
     ) -> Stream:
         """Run code: that of Python in the session, unless it has a directory or variables; other by its interpreter."""
@@ -95,12 +88,9 @@ class PysbxSandbox(StrandsSandbox):
         if done.timed_out:
             raise StrandsTimeoutError(timeout, done.stdout, done.stderr)
         files = [OutputFile(name, content) for name, content in done.artifacts.items()]
-        for number, one in enumerate(done.displays):
-            files += [
-                OutputFile(f"figure-{number}.{FIGURES[kind]}", base64.b64decode(data), kind)
-                for kind, data in one.items()
-                if kind in FIGURES
-            ]
+        shown = [(kind, one[kind]) for one in done.displays for kind in FIGURES if kind in one]
+        for number, (kind, data) in enumerate(shown):
+            files.append(OutputFile(f"figure-{number}.{FIGURES[kind]}", base64.b64decode(data), kind))
         yield ExecutionResult(done.exit_code, done.stdout, done.stderr + unsaid(done), files)
 
     async def read_file(self, path: str, **kwargs: Any) -> bytes:
