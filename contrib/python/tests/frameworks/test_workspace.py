@@ -150,6 +150,21 @@ def test_a_daemon_goes_on_and_holds_nothing_up(workspace: Workspace) -> None:
         time.sleep(0.1)
 
 
+def test_a_command_that_kills_its_connection(workspace: Workspace) -> None:
+    with pytest.raises(SandboxError, match="is not known"):
+        workspace.exec("kill -KILL $PPID; sleep 1")
+    assert workspace.exec(["cat", "/tmp/file"]).stdout == b"content"
+
+
+def test_without_a_container() -> None:
+    workspace = Workspace(isolation="process")
+    workspace.write("/work/file", b"text")
+    assert workspace.read("/work/file") == b"text"
+    with pytest.raises(SandboxError, match="part of a container"):
+        workspace.exec(["true"])
+    workspace.close()
+
+
 def test_commands_go_on_beside_each_other() -> None:
     workspace, ended = Workspace(), []
 

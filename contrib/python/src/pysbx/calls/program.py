@@ -27,6 +27,7 @@ CHUNK = TERMINAL_PACKET - 1
 STOP_SEC = 10.0
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 NO_PROGRAM = (2, 20)  # ENOENT, ENOTDIR
+NEEDS_CONTAINER = "commands of a workspace are part of a container: leave isolation='process' out, or use shell()"
 STOPPED, LOST = "it was stopped", "the session has ended, or a program in it has killed the process that connects it"
 
 

@@ -652,8 +652,10 @@ class Sandbox:
             SandboxError: see shell.
             TypeError: an argument is of another type.
         """
-        from pysbx.calls.program import Program  # noqa: PLC0415 (few sessions need it)
+        from pysbx.calls.program import NEEDS_CONTAINER, Program  # noqa: PLC0415 (few sessions need it)
 
+        if self.options.isolation == "process":
+            raise SandboxError(NEEDS_CONTAINER)
         request = command_request("program", command, self.options, cwd, env) | {"merged": merged}
         return Program(self._open(request, "the program cannot be started", socket.SOCK_SEQPACKET))
 

@@ -1,0 +1,37 @@
+"""The programs of the page about frameworks, each as it is there, with the output that is there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[3] / "docs/pages/how-to/frameworks.md"
+PROGRAM = re.compile(r"```python\n(.*?)```\n\n```output\n(.*?)```", re.DOTALL)
+SECTIONS = {
+    part.partition("\n")[0]: found.groups()
+    for part in PAGE.read_text(encoding="utf-8").split("\n## ")
+    if (found := PROGRAM.search(part)) is not None
+}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_program(section: str, tmp_path: Path) -> None:
+    program, output = SECTIONS[section]
+    file = tmp_path / "program.py"
+    file.write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, file], capture_output=True, text=True, timeout=150, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    shown, wanted = done.stdout.splitlines(), output.splitlines()
+    if wanted[0] == "...":
+        shown, wanted = shown[1 - len(wanted) :], wanted[1:]
+    assert shown == wanted
+
+
+def test_each_section_has_a_program() -> None:
+    assert len(SECTIONS) == 10
