@@ -521,6 +521,8 @@ def test_the_process_has_no_privilege() -> None:
 
 def test_a_session_keeps_its_state_and_can_be_interrupted() -> None:
     with Sandbox(isolation="process") as session:
+        assert session.shell("echo $((6 * 7)); pwd", cwd="/work").stdout.splitlines()[0] == "42"
+        assert session.shell("sleep 60", timeout_sec=0.5).timed_out
         session.run("kept = 41")
         session.put({"file": "text"})
         assert session.files() == {"file": 4}

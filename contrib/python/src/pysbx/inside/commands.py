@@ -16,6 +16,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from .failure import describe
+from .paths import moved
 from .stdin import standard_input
 
 Message = dict[str, Any]
@@ -41,14 +42,19 @@ def arguments_of(command: Any) -> list[str]:
     return [str(part) for part in command]
 
 
+def _has_sessions() -> bool:
+    """Tell whether a process may leave this group: without a container, all of it is ended together."""
+    return moved("/work") == "/work"
+
+
 def start_program(request: Message, **streams: Any) -> subprocess.Popen[bytes]:
-    """Start the command of a request in a session of its own: see setsid(2)."""
+    """Start the command of a request in a session of its own: see setsid(2). Only a container allows that."""
     environment = {**os.environ, **request["env"]}
     return subprocess.Popen(
         arguments_of(request["command"]),
-        cwd=request["cwd"] or None,
+        cwd=moved(request["cwd"]) or None,
         env=environment,
-        start_new_session=True,
+        start_new_session=_has_sessions(),
         **streams,
     )
 
@@ -60,8 +66,9 @@ def _code_of(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Send a signal to a command and the processes of its session. Return False if it has ended."""
     try:
-        os.killpg(process.pid, number)
+        (os.killpg if _has_sessions() else os.kill)(process.pid, number)
     except ProcessLookupError:
         return False
     return True
