@@ -448,9 +448,7 @@ static void test_limits(int snapshot)
     is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "a limit that is too small is noticed before");
     setrlimit(RLIMIT_DATA, &before);
     unsigned long all = 0, data = 0;
-    is_int(sscanf(err.text,
-                  "RLIMIT_DATA is smaller than the snapshot, which needs %lu bytes of address space and %lu "
-                  "of data",
+    is_int(sscanf(err.text, "RLIMIT_DATA is smaller than the snapshot needs: RLIMIT_AS=%lu RLIMIT_DATA=%lu",
                   &all, &data),
            2, "it is named, with what the snapshot needs: %s", err.text);
     ok(data > 1 << 20 && data < all, "which is more than the limit, and a part of the address space");
