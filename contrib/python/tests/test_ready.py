@@ -196,6 +196,13 @@ def test_the_end_of_the_program_removes_it(end: str) -> None:
     assert program.stdout.strip() not in containers()
 
 
+def test_options_that_are_used_once_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ready, "MOST_POOLS", 2)
+    for number in range(4):
+        run_code("pass", env={"NUMBER": str(number)})
+    assert len(ready._pools) == 2
+
+
 def test_many_calls_leave_nothing() -> None:
     prepared()
     before = descriptors()

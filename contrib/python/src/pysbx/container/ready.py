@@ -27,6 +27,7 @@ from pysbx.container.container import Container, OutputCallback
 KEPT_SEC = 60.0
 # Of the whole program.
 MOST = 64
+MOST_POOLS = 256  # without a container
 CLOSE_SEC = 10.0
 USES = 2  # of the same options, before one is kept
 # A container is made when a call has ended, because a machine has few CPUs. If calls follow each other faster than this
@@ -89,7 +90,7 @@ def take(
         return Container(bundle, on_output, cancel, keeps_files=keeps_files)
     found = None
     with _changed:
-        pool = _pools.setdefault(id(bundle), _Pool(bundle))
+        pool = _pool_of(bundle)
         pool.used = time.monotonic()
         pool.uses += 1
         if pool.waiting:
@@ -105,6 +106,16 @@ def take(
     container = container or Container(bundle, on_output, cancel, keeps_files=keeps_files)
     container.on_end = partial(_end, pool)
     return container
+
+
+def _pool_of(bundle: Bundle) -> _Pool:
+    """Return the pool of a bundle, which is the last now. Forget the first ones, if there are too many."""
+    pool = _pools.pop(id(bundle), None) or _Pool(bundle)
+    _pools[id(bundle)] = pool
+    for key, one in list(_pools.items())[:-MOST_POOLS]:
+        if not one.waiting:
+            del _pools[key]
+    return pool
 
 
 def _end(pool: _Pool) -> None:
