@@ -114,6 +114,7 @@ def run(command: list[str]) -> resource.struct_rusage:
             (os.POSIX_SPAWN_DUP2, errors.fileno(), 2),
         ]
         pid = os.posix_spawnp(command[0], command, os.environ, file_actions=streams)
+        usage: resource.struct_rusage
         _, status, usage = os.wait4(pid, 0)
         if status != 0:
             errors.seek(0)

@@ -372,7 +372,7 @@ PY
 }
 
 @test "run --block-fd: waits, then starts the program; or leaves nothing" {
-    local order waiting
+    local order waiting rc
     make_bundle echo started
     mkfifo order
     exec {order}<>order
@@ -388,7 +388,9 @@ PY
     waiting=$!
     wait_for status_is box creating
     expect 0 runtime delete --force box
-    ! wait "$waiting"
+    rc=0
+    wait "$waiting" || rc=$?
+    ((rc))
     [[ $(<said) != *started* ]]
 
     # Closed by its writer, which is gone.

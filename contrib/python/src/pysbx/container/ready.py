@@ -1,7 +1,7 @@
 """Ready containers: created, and waiting for a call to start their program.
 
 A container that waits has run nothing of an image or a caller. It is used once. Its runtime compares the files of the
-snapshot when the program starts (run --block-fd). What a mount shows is compared here. The kernel closes the
+snapshot when the program starts (run --block-fd). The sources of mounts are compared here. The kernel closes the
 descriptor at which a runtime waits when this program ends, so the container is removed then.
 """
 

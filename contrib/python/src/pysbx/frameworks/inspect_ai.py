@@ -26,7 +26,7 @@ from pysbx.calls.program import Completed, OutputLimitError
 from pysbx.errors import SandboxError, SandboxFileError, SandboxFileTooLargeError, SandboxTimeoutError
 from pysbx.frameworks.workspace import Workspace, exec_async, in_thread
 
-# What a sandbox needs for samples of the usual size. A file of options has precedence.
+# The options of a sandbox for samples of the usual size. A file of options has precedence.
 DEFAULTS: dict[str, Any] = {"file_size_mb": 256, "tmp_mb": 256, "memory_mb": 1024, "max_processes": 256}
 RETRY_SEC = (60, 30)
 

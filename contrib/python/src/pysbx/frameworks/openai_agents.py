@@ -55,7 +55,7 @@ class PysbxSandboxClientOptions(BaseSandboxClientOptions):
 
 
 class PysbxSandboxSessionState(SandboxSessionState):
-    """What resume() needs: the options, and a reference to the session."""
+    """State for resume(): the options, and a reference to the session."""
 
     type: Literal["pysbx"] = "pysbx"
     options: dict[str, Any] = Field(default_factory=dict)

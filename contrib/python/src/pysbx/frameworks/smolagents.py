@@ -86,7 +86,7 @@ class PysbxExecutor(RemotePythonExecutor):
         self.run_code_raise_errors(f"{get_tools_definition_code(plain)}\n{FINAL_ANSWER}")
 
     def run_code_raise_errors(self, code: str) -> CodeOutput:
-        """Run the code of a step. What it raises is an AgentError, whose text the agent shows to its model."""
+        """Run the code of a step. Its exceptions become an AgentError, whose text the agent shows to its model."""
         try:
             done = self.sandbox.run_typed(code)
         except SandboxError as error:

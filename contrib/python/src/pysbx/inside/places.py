@@ -57,7 +57,7 @@ def _make(path: str, request: Message) -> Message:
 
 
 def _remove(path: str, request: Message) -> Message:
-    # A link itself is removed, wherever it leads. The kernel resolves "..", and what is before it.
+    # A link itself is removed, and not its target. The kernel resolves "..", and what is before it.
     above, name = os.path.split(path.rstrip("/"))
     real = os.path.join(os.path.realpath(above), name) if name not in ("", ".", "..") else os.path.realpath(path)
     kept = [os.getcwd(), *(moved(f"/{one}") for one in NAMES)]

@@ -1,8 +1,8 @@
 """A program with pipes, and a process that connects it with the host. Packets on the way: see wire.py.
 
 The program has a session of its own: see setsid(2). If the host leaves before the program ends, all processes of that
-session are killed. What the program has left in the background goes on after its end; the process reads what that still
-writes, so that it gets no SIGPIPE.
+session are killed. Processes that the program has left in the background go on after its end. The process reads their
+output, so that they get no SIGPIPE.
 """
 
 from __future__ import annotations
