@@ -18,6 +18,7 @@
     X(ERROR_PROC_MASKED, "proc-masked")                                                                      \
     X(ERROR_NO_WORKDIR, "no-workdir")                                                                        \
     X(ERROR_NO_CGROUP2, "no-cgroup2")                                                                        \
+    X(ERROR_NO_CONTROLLER, "no-controller")                                                                  \
     X(ERROR_CGROUP_READ_ONLY, "cgroup-read-only")                                                            \
     X(ERROR_CGROUP_NOT_DELEGATED, "cgroup-not-delegated")                                                    \
     X(ERROR_LIMITS_TOO_SMALL, "limits-too-small")                                                            \

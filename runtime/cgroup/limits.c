@@ -131,14 +131,18 @@ static int report_missing(const struct cgroup_ref *ref, const struct cgroup_writ
     unsigned bit = controller_bit(w->controller, strlen(w->controller));
     if (obstacle != NULL && obstacle->controllers & bit) {
         const char *busy = obstacle->code == -EBUSY ? " (it holds processes itself)" : "";
-        return error_text(err, obstacle->code,
-                          "linux.resources.%s: controller '%s' cannot be enabled in cgroup '%s%.*s'%s: %s%s",
-                          w->source, w->controller, ref->mount, (int)obstacle->ancestor, ref->path, busy,
-                          error_reason(obstacle->code), help);
+        return error_classify(
+            err, ERROR_NO_CONTROLLER,
+            error_text(err, obstacle->code,
+                       "linux.resources.%s: controller '%s' cannot be enabled in cgroup '%s%.*s'%s: %s%s",
+                       w->source, w->controller, ref->mount, (int)obstacle->ancestor, ref->path, busy,
+                       error_reason(obstacle->code), help));
     }
-    return error_text(err, code,
-                      "linux.resources.%s: controller '%s' is not available in cgroup '%s%s': '%s' %s%s",
-                      w->source, w->controller, ref->mount, ref->path, w->file, error_reason(code), help);
+    return error_classify(
+        err, ERROR_NO_CONTROLLER,
+        error_text(err, code,
+                   "linux.resources.%s: controller '%s' is not available in cgroup '%s%s': '%s' %s%s",
+                   w->source, w->controller, ref->mount, ref->path, w->file, error_reason(code), help));
 }
 
 /* The kernel would accept the lower limit and kill processes until it is met. */

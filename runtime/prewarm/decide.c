@@ -72,10 +72,11 @@ int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **
     if (!warm_is_candidate(start->process->argv[0])) {
         if (!str_eq(spec_annotation(start->spec, WARM_ANNOTATION_MODE), "require"))
             return 0;
-        return error_text(err, -ENOTSUP,
-                          WARM_ANNOTATION_MODE
-                          "=require: the program '%s' is not called like a Python interpreter",
-                          start->process->argv[0]);
+        return error_classify(err, ERROR_NOT_RESTORABLE,
+                              error_text(err, -ENOTSUP,
+                                         WARM_ANNOTATION_MODE
+                                         "=require: the program '%s' is not called like a Python interpreter",
+                                         start->process->argv[0]));
     }
     struct prewarm *prewarm = ARENA_NEW(a, struct prewarm);
     *prewarm = (struct prewarm){

@@ -107,7 +107,8 @@ def server(
         errors: whether it may have logged errors.
         before: a program that starts the server, with its options.
     """
-    environ = {**os.environ, "JOURNAL_STREAM": "0:0"}  # the log has no times then, as in the journal of systemd
+    # The log has no times then, as in the journal of systemd. No container waits, because tests count containers.
+    environ = {**os.environ, "JOURNAL_STREAM": "0:0", "PYSBX_READY": os.environ.get("PYSBX_READY", "0")}
     program = [*before, *PROGRAM, command, BEST_EFFORT, "--listen", listen, *arguments]
     process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, env=environ)
     assert process.stderr is not None

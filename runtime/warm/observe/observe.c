@@ -297,10 +297,22 @@ static int read_path(const struct observer *o, const struct observed_call *call,
     return ret;
 }
 
+/* The programs of fontconfig ask for the type of a file system, and print nothing of the answer. */
+static bool is_fontconfig(const struct observer *o)
+{
+    char program[PATH_MAX];
+    if (read_link((pid_t)o->request->pid, "exe", program) < 0)
+        return false;
+    const char *name = strrchr(program, '/');
+    return name != NULL && (str_eq(name, "/fc-list") || str_eq(name, "/fc-match"));
+}
+
 /* libselinux asks whether a file system of the kernel exists, the C library asks for /dev/shm. */
 static void note_file_system(struct observer *o, const char *path)
 {
-    if (str_after(path, "/sys/") == NULL && str_after(path, "/proc/") == NULL &&
+    if (is_fontconfig(o))
+        note(o, 'p', path);
+    else if (str_after(path, "/sys/") == NULL && str_after(path, "/proc/") == NULL &&
         str_after(path, "/dev/") == NULL)
         note(o, 'f', path);
 }

@@ -37,7 +37,7 @@ def _in_thread(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate
 
 
 async def run_code_async(
-    source: str,
+    source: str | bytes,
     *,
     files: Files | Mapping[Path, bytes | str] | None = None,
     argv: Iterable[str | os.PathLike[str]] = (),

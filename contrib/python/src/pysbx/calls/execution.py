@@ -295,7 +295,7 @@ def checked_input(stdin: bytes | str) -> bytes:
 
 
 def run_request(
-    source: str,
+    source: str | bytes,
     options: Options,
     *,
     last: bool,
@@ -465,7 +465,7 @@ def execution(  # noqa: PLR0917 (each of another type)
 
 
 def run_code(
-    source: str,
+    source: str | bytes,
     *,
     files: Files | Mapping[Path, bytes | str] | None = None,
     argv: Iterable[str | os.PathLike[str]] = (),

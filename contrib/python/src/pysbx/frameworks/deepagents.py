@@ -102,4 +102,5 @@ def _response(done: Completed) -> ExecuteResponse:
 def _stopped(error: CommandTimeoutError | OutputLimitError) -> ExecuteResponse:
     """Return the response for a command that was killed: the beginning of its output, and why."""
     output = f"{error.stdout.decode(errors='replace')}\n[{error}]\n"
-    return ExecuteResponse(output, TIMED_OUT if isinstance(error, TimeoutError) else 137, truncated=True)
+    late = isinstance(error, TimeoutError)
+    return ExecuteResponse(output, TIMED_OUT if late else 137, truncated=not late)

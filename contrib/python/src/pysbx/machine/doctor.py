@@ -137,7 +137,7 @@ def _warm() -> Check:
     if done.warm:
         return Check("warm start", "ok", f"from a prewarmed interpreter, in {done.usage.wall_sec * 1000:.0f} ms")
     found = f"every sandbox starts its interpreter cold: {reason or done.cold_reason}"
-    return Check("warm start", "warning", found, "see PREWARMED PYTHON in pysbx-runtime(8)")
+    return Check("warm start", "warning", found, "see WARM START in pysbx-runtime(8)")
 
 
 def _delegation(code: str) -> str:

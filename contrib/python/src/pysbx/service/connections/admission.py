@@ -167,6 +167,8 @@ class Admission:
                 return
             if who is None:
                 raise Problem(TOKEN, "this server knows its callers by a token")
+            caller.set(who)
+            send = self._with_fields(who, send)
             if not self._access and scope["method"] not in SAFE:
                 check_page(_by_name(scope), self._origins)
             if self._methods and scope["method"] not in self._methods:
@@ -182,6 +184,20 @@ class Admission:
             await self._let_through(who, scope, receive, send)
         finally:
             self._taken -= 1
+
+    def _with_fields(self, who: str, send: Send) -> Send:
+        """Return a function that sends answers with the header fields of a caller."""
+        fields = self._fields
+        if fields is None:
+            return send
+
+        async def send_with_fields(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                more = [(name.lower().encode(), value.encode()) for name, value in fields(who).items()]
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        return send_with_fields
 
     async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a WebSocket through. It takes no slot, because each belongs to a session, of which there are few."""
@@ -223,9 +239,6 @@ class Admission:
         given = [body]
 
         async def send_in_time(message: Message) -> None:
-            if self._fields is not None and message["type"] == "http.response.start":
-                more = [(name.lower().encode(), value.encode()) for name, value in self._fields(who).items()]
-                message = {**message, "headers": [*message["headers"], *more]}
             try:
                 await asyncio.wait_for(send(message), SEND_SEC)
             except asyncio.TimeoutError:

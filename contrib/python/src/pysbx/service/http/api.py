@@ -386,9 +386,9 @@ def _add_sessions(app: FastAPI, offer: Choices, jobs: Jobs, sessions: Sessions) 
         return sessions.find(caller.get(), identifier)
 
     @app.post("/v1/sessions", status_code=201, name="start_session")
-    async def start(response: Response, wanted: SandboxRequest) -> Started:
+    async def start(response: Response, wanted: SandboxRequest | None = None) -> Started:
         """Start a session: names, modules and files of one run are there in the next."""
-        options = await jobs.aside(lambda: options_of(offer, wanted))
+        options = await jobs.aside(lambda: options_of(offer, wanted or SandboxRequest(profile=None, packages=[])))
         session = await sessions.start(caller.get(), options)
         response.headers["Location"] = f"/v1/sessions/{session.id}"
         return Started(id=session.id, idle_sec=sessions.idle_sec)

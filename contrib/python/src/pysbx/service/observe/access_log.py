@@ -32,7 +32,8 @@ SERVERS = 500
 
 def route_of(scope: Scope) -> str:
     """Return the route of a request, of which there are few, and not its path."""
-    return getattr(scope.get("route"), "path", None) or ("/mcp" if scope["path"] == "/mcp" else "other")
+    path = getattr(scope.get("route"), "path", None) or ("/mcp" if scope["path"] == "/mcp" else "other")
+    return re.sub(r":\w+}", "}", path)  # without the converter of a parameter
 
 
 def note(problem: Problem) -> None:
