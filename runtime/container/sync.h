@@ -35,13 +35,13 @@ enum sync_message {
     SYNC_HOOKS,
     /* The next step loads a filter with a listener, which the runtime receives. */
     SYNC_LISTENER,
-    SYNC_WAITING, /* run --block-fd: the program is started when the caller orders it */
-    SYNC_READY,   /* only start is left (not sent if record.executes) */
+    SYNC_READY, /* only start is left (not sent if record.executes) */
     /* The program is executed, not restored. The reason follows in the same packet. */
     SYNC_COLD,
-    SYNC_ERROR,  /* failure; the error follows in the same packet */
-    SYNC_CLONED, /* sent by the late-cloned process that will execute the program */
-    SYNC_LAST = SYNC_CLONED,
+    SYNC_ERROR,   /* failure; the error follows in the same packet */
+    SYNC_CLONED,  /* sent by the late-cloned process that will execute the program */
+    SYNC_WAITING, /* run --block-fd: the program is started when the caller orders it */
+    SYNC_LAST = SYNC_WAITING,
 };
 
 /* Make two connected sockets, which the caller closes. Return 0 or a negative errno. */

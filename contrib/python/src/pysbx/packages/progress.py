@@ -54,7 +54,9 @@ def installing(what: str) -> Iterator[Callable[[str], None] | None]:
         yield listener
         return
     if not sys.stderr.isatty():
-        waits = sys.modules.keys() & {"ipykernel", "pysbx.kernel"} or current().options is OPTIONS["command"]
+        waits = sys.modules.keys() & {"ipykernel", "pysbx.kernel"} or (
+            current().options is OPTIONS["command"] and "pysbx.service" not in sys.modules
+        )
         with _lines(what) if waits else nullcontext() as show:
             yield show
         return

@@ -23,6 +23,8 @@ def note_start(meters: Meters, caller: str, done: Execution, options: Options) -
         meters.started(caller, "warm", "")
         return
     reason = REASONS.get(done.cold_code or "", REFUSED)
+    if done.cold_reason is None and done.timed_out:  # before it was known how the program starts
+        reason = FIRST
     meters.started(caller, "cold", reason)
     profile = f"profile '{options.profile}': " if options.profile else ""
     logger.log(LEVELS[reason], "cold start: %s%s", profile, done.cold_reason or "no reason is known")
