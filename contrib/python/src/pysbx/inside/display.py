@@ -230,9 +230,9 @@ def change_plotly(module: Any) -> None:
 
 def widen_pandas(module: Any) -> None:
     """Change the defaults of pandas.core.config_init: otherwise a printed table lacks columns and text."""
-    with contextlib.suppress(Exception):  # of a release without such an option
-        for name, value in (("width", WIDTH), ("max_columns", MAX_COLUMNS), ("max_colwidth", WIDTH)):
-            module.cf.set_option(f"display.{name}", value)
+    # Not by set_option(), which looks at all options, so that each process of a snapshot gets copies of their pages.
+    with contextlib.suppress(Exception):  # of a release with another place
+        module.cf._global_config["display"] |= {"width": WIDTH, "max_columns": MAX_COLUMNS, "max_colwidth": WIDTH}
 
 
 def widen_polars(module: Any) -> None:
