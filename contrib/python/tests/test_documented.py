@@ -43,8 +43,9 @@ def test_each_variable_that_is_read_is_documented() -> None:
     read = {name for source in sources for name in re.findall(r"\"(PYSBX_[A-Z_]*[A-Z])\"", source)}
     assert {"PYSBX_RUNTIME", "PYSBX_TOKEN", "PYSBX_CONFIG"} <= read
     documented = set(re.findall(r"`(\w+)`", first_cells(COMMAND, having="PYSBX_RUNTIME")))
-    # The package itself sets this one, for code that runs without a container (how-to/container.md).
-    assert read - {"PYSBX_DIRECTORY"} <= documented
+    # The package itself sets the first, for code that runs without a container (how-to/container.md). The other is for
+    # the worker: the reason of a cold start.
+    assert read - {"PYSBX_DIRECTORY", "PYSBX_COLD_REASON"} <= documented
     assert {"XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} <= documented
 
 

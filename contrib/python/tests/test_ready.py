@@ -33,6 +33,12 @@ END
 """
 
 
+@pytest.fixture(autouse=True, scope="module")
+def snapshot() -> None:
+    """Let starts be warm: none is kept otherwise."""
+    run_code("pass", warm="require", ready=0)
+
+
 def waiting(count: int) -> list[Container]:
     """Return the containers that wait, once there are so many."""
     end = time.monotonic() + 30

@@ -116,6 +116,13 @@ class Bundle:
         return runtime.build_snapshot(str(self.path), self.enforcement.manager)
 
 
+def _packages(options: Options) -> Json:
+    """Return the mount for packages of a session. Others have one too, but read-only: so the same snapshot fits."""
+    if not options.session:
+        return _tmpfs(PACKAGES, 1, "ro")
+    return _tmpfs(PACKAGES, memory_without_cgroup.packages_mb(options))
+
+
 def _tmpfs(target: str, size_mb: int, *options: str) -> Json:
     return {
         "destination": target,
@@ -240,7 +247,7 @@ def _landlock(options: Options) -> str:
     writable = rules.get("filesystem", {}).get("write")
     if writable is not None:
         writable += [mount.target for mount in options.mounts if not mount.readonly]
-        writable += [PACKAGES] if options.session else []
+        writable.append(PACKAGES)
     if options.allow_network.kind != "none":
         # The network and the proxy decide where it may connect to.
         rules.setdefault("network", {"bind": "any", "connect": "any"})
@@ -325,7 +332,7 @@ def configuration(options: Options, interpreter: Interpreter, extra: tuple[Mount
             {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": list(TERMINALS)},
             _tmpfs("/dev/shm", options.tmp_mb, "noexec"),
             *(_tmpfs(target, options.tmp_mb) for target in TEMPORARY),
-            *([_tmpfs(PACKAGES, memory_without_cgroup.packages_mb(options))] if options.session else []),
+            _packages(options),
             # After those, because a mount may lie below one of them.
             *(_bind(mount, follow=mount not in held) for mount in shown),
         ],

@@ -42,6 +42,7 @@ Message = dict[str, Any]
 OutputCallback = Callable[[str, str], None]
 
 CHUNK = 1 << 16
+MAX_GREETING = 1 << 14  # bytes; it has the reason of a cold start
 # After its program has answered and ended, a container ends within a few milliseconds.
 GRACE_SEC = 10.0
 LONGEST_WAIT_SEC = 86400.0  # poll(2) takes milliseconds in 32 bits
@@ -497,7 +498,7 @@ class Container:
         size, found = HEADER.unpack_from(self._incoming)
         if found != mark:
             self._refuse("what is no answer to this request: its code writes to the worker's socket")
-        if size > self._answer_limit:
+        if size > (self._answer_limit if self.version is not None else max(self._answer_limit, MAX_GREETING)):
             self.kill()
             raise TooLarge(f"is larger than {current().options['answer']}, {self._answer_limit} bytes")
         if len(self._incoming) < HEADER.size + size:

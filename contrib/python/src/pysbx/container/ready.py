@@ -104,7 +104,7 @@ def take(
             container.close()
             container = None
     container = container or Container(bundle, on_output, cancel, keeps_files=keeps_files)
-    container.on_end = partial(_end, pool)
+    container.on_end = partial(_end, pool, container)
     return container
 
 
@@ -118,9 +118,11 @@ def _pool_of(bundle: Bundle) -> _Pool:
     return pool
 
 
-def _end(pool: _Pool) -> None:
-    """Note that a call has ended."""
+def _end(pool: _Pool, container: Container) -> None:
+    """Note that a call has ended. While starts are cold, none is kept: the next one may be warm."""
     with _changed:
+        if not container.warm:
+            pool.uses = 0
         pool.ended = time.monotonic()
         _refill(pool)
 
@@ -135,7 +137,7 @@ def _refill(pool: _Pool) -> None:
 
 def _is_wanted(pool: _Pool) -> bool:
     most = pool.bundle.options.ready
-    return (pool.uses >= USES or most > 1) and len(pool.waiting) < most
+    return pool.uses >= (USES if most == 1 else 1) and len(pool.waiting) < most
 
 
 def _start_thread() -> None:
