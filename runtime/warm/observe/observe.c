@@ -313,7 +313,7 @@ static void note_file_system(struct observer *o, const char *path)
     if (is_fontconfig(o))
         note(o, 'p', path);
     else if (str_after(path, "/sys/") == NULL && str_after(path, "/proc/") == NULL &&
-        str_after(path, "/dev/") == NULL)
+             str_after(path, "/dev/") == NULL)
         note(o, 'f', path);
 }
 
