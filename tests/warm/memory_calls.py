@@ -22,6 +22,7 @@ ADVICE = {
     "DONTNEED_LOCKED": 24, "COLLAPSE": 25, "GUARD_INSTALL": 102, "GUARD_REMOVE": 103,
 }  # fmt: skip
 MAYMOVE, FIXED, DONTUNMAP = 1, 2, 4
+HUGE_PAGE = 2 << 20
 
 
 def call(number: int, *arguments: int) -> tuple[int, int]:
@@ -86,9 +87,13 @@ def forked(name: str, address: int) -> None:
 def advise(region: str, address: int, advice: str) -> None:
     """Call madvise(2) for two pages, which have neighbours."""
     name = f"{region}: MADV_{advice}"
+    first = address + PAGE
+    # Where the pages touch the border of a huge page, COLLAPSE has nothing to do and succeeds.
+    while advice == "COLLAPSE" and -first % HUGE_PAGE <= 2 * PAGE:
+        first += PAGE
 
     def work() -> None:
-        result = call(MADVISE, address + PAGE, 2 * PAGE, ADVICE[advice])
+        result = call(MADVISE, first, 2 * PAGE, ADVICE[advice])
         say(name, *result, "" if advice == "FREE" else content(address, 4 * PAGE))
         if advice == "FREE":  # the kernel takes the pages when it likes, and PAGEOUT makes it
             return
