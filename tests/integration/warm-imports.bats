@@ -107,6 +107,23 @@ print(holds.__main__.__file__, holds.__main__.VALUE, holds.argv, holds.argv is s
     output_is "/work/script.py 3 ['/work/script.py', 'one', 'two'] True True"
 }
 
+@test "an import of most preloaded modules: the others, and what the program has put into sys.modules, stay as in a cold start" {
+    module small.py <<<'import decimal'
+    preload asyncio,small
+    same -c 'import sys, types
+sys.modules["fractions"] = own = types.ModuleType("fractions")
+sys.modules["numbers"] = None
+import asyncio
+print(sorted(sys.modules), sys.modules["fractions"] is own)
+del sys.modules["numbers"]
+import small
+print(sorted(sys.modules), asyncio.run is sys.modules["asyncio"].run, sys.modules["numbers"].Number)
+del sys.modules["asyncio"]
+import asyncio.locks
+print(sorted(sys.modules))'
+    output_has "True <class 'numbers.Number'>"
+}
+
 @test "an import that leaves an object open: no snapshot, and the object is named" {
     local name
     declare -A modules=(

@@ -40,8 +40,9 @@ CLOSURES: "list[int]" = []  # of each module: the module and all modules that it
 UNSEEN = [0]  # The set of those that the program has not imported yet.
 # The set of those that an import finds by their names. Modules have put the others into sys.modules.
 FOUND = [0]
-# Before resume(): sys.modules as it will be. Afterwards: as the builder had it.
+# Before resume(): sys.modules as it will be. Afterwards: as the builder had it, until show_most().
 OTHER: "dict[str, Any]" = {}
+EXCHANGED: "list[bool]" = []  # has an item after show_most()
 START_NAMES: "list[str]" = []  # of the modules that are not hidden
 START_PATH: "list[str]" = []
 # Attributes and effects that appear with modules of a set: (set, package, attribute) and (set, function, arguments).
@@ -423,8 +424,10 @@ def reveal(name: str) -> None:
             return
         unseen = UNSEEN[0]
         shown = CLOSURES[PLACES[name]] & unseen
-        if shown == unseen and OTHER:  # there are none before hide()
-            show_all()
+        hidden = unseen & ~shown
+        # Before hide() there are none in OTHER.
+        if OTHER and not EXCHANGED and count(hidden) < count(shown):
+            show_most(hidden)
         else:
             show_some(shown)
         for bit, package, attribute in ATTRIBUTES:
@@ -437,6 +440,11 @@ def reveal(name: str) -> None:
             lazy.discard(loaded)
     finally:
         _imp.release_lock()
+
+
+def count(modules: int) -> int:
+    """Return the number of modules of a set."""
+    return bin(modules).count("1")
 
 
 def names_of(modules: int) -> "list[str]":
@@ -454,8 +462,9 @@ def show_some(shown: int) -> None:
         sys.modules.setdefault(name, MODULES[PLACES[name]])
 
 
-def show_all() -> None:
-    """Exchange sys.modules for that of the builder, because adding each module would write to it."""
+def show_most(hidden: int) -> None:
+    """Exchange sys.modules for that of the builder without these modules, because adding each module would write to it."""
+    EXCHANGED.append(True)
     modules = sys.modules
     if "__main__" in modules:
         OTHER["__main__"] = modules["__main__"]
@@ -463,14 +472,14 @@ def show_all() -> None:
     seen = ((1 << len(NAMES)) - 1) & ~UNSEEN[0]
     gone = [name for name in START_NAMES + names_of(seen) if name not in modules]
     swap(modules, OTHER)
-    for name in gone:
+    for name in gone + names_of(hidden):
         modules.pop(name, None)
     OTHER.pop("__main__", None)
     for name, module in own.items():  # the latest are the last
         OTHER.pop(name, None)  # it would keep the program's own modules, which go at the end
         modules.pop(name, None)
         modules[name] = module
-    if BOOTSTRAP._find_and_load is _find_and_load:
+    if not hidden and BOOTSTRAP._find_and_load is _find_and_load:
         BOOTSTRAP._find_and_load = FIND
 
 
