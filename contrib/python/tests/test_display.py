@@ -11,10 +11,10 @@ import pytest
 from mcp import Client
 
 from pysbx import Sandbox, run_code
+from tests.clients import Server, text_of
 from tests.servers import server
 from tests.test_command import pysbx
 from tests.test_forged import FORGE
-from tests.test_mcp import Server, text_of
 
 RICH = """
 class Rich:

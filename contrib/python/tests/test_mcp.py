@@ -10,19 +10,11 @@ import base64
 import inspect
 import io
 import json
-import os
-import re
-import signal
-import subprocess
 import sys
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import httpx
 import httpx2
 import pytest
 from mcp import Client, MCPError
@@ -30,66 +22,21 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import (
     BlobResourceContents,
-    CallToolResult,
     ContentBlock,
     EmbeddedResource,
     ImageContent,
     ResourceLink,
-    TextContent,
     TextResourceContents,
 )
 
-from pysbx.base import directories
-from pysbx.base.runtime import find_runtime
-from pysbx.command import main
-from pysbx.container.interpreter import host_interpreter
-from pysbx.packages import dependencies
 from pysbx.service.mcp.tool_results import MAX_TEXT, image_of, text_file_of
 from pysbx.version import VERSION
-from tests.clients import by_stdio
+from tests.clients import Server, text_of
 from tests.packages import make_wheel
-from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, containers_of, server, wait_until
+from tests.servers import BEST_EFFORT, server
 from tests.test_command import pysbx
 from tests.test_forged import TWICE
 from tests.test_service import SLEEP
-from tests.test_service_bounds import quickest
-
-Test = Callable[[Client], Awaitable[Any]]
-
-
-class Server:
-    """A server that lasts for some tests, which it is given as coroutine functions."""
-
-    def __init__(self, *arguments: str, **variables: str) -> None:
-        self._client = by_stdio(*arguments, variables=variables)
-        self._loop = asyncio.new_event_loop()
-        self._tests: asyncio.Queue[tuple[Test, asyncio.Future[Any]] | None] = asyncio.Queue()
-        self._serving = self._loop.create_task(self._serve())
-
-    async def _serve(self) -> None:
-        # A client has to be entered and left by one task.
-        async with self._client as client:
-            while (item := await self._tests.get()) is not None:
-                try:
-                    item[1].set_result(await item[0](client))
-                except Exception as error:
-                    item[1].set_exception(error)
-
-    def run(self, test: Test) -> Any:
-        """Run a test."""
-        done = self._loop.create_future()
-        self._tests.put_nowait((test, done))
-        either = asyncio.wait((done, self._serving), return_when=asyncio.FIRST_COMPLETED)
-        self._loop.run_until_complete(either)
-        if self._serving.done():
-            self._serving.result()
-        return done.result()
-
-    def close(self) -> None:
-        """End it."""
-        self._tests.put_nowait(None)
-        self._loop.run_until_complete(self._serving)
-        self._loop.close()
 
 
 @pytest.fixture(scope="module")
@@ -110,13 +57,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(*options, *offered, XDG_CACHE_HOME=str(folder / "cache"))
     yield server
     server.close()
-
-
-def text_of(result: CallToolResult) -> str:
-    """Return the text that a result begins with."""
-    first = result.content[0]
-    assert isinstance(first, TextContent)
-    return first.text
 
 
 def test_a_client_needs_no_stream_of_the_test_that_first_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,21 +303,6 @@ def test_files_that_are_no_text_and_no_image_or_too_large_are_resources(small: S
     small.run(test)
 
 
-def test_a_client_that_knows_no_links_gets_the_address_of_a_file_as_text() -> None:
-    """Resource links are new in 2025-06-18. A client of an earlier version refuses the whole result."""
-    process = begin(run_of(1, "open('/output/a b.bin', 'wb').write(b'\\0')"), version="2025-03-26")
-    assert process.stdin is not None
-    assert process.stdout is not None
-    _, block = answer_of(process)["result"]["content"]
-    uri = re.fullmatch(r"\[a b\.bin: resource (sandbox://[0-9a-f]{16}/a%20b\.bin)\]", block["text"])
-    assert uri is not None
-    send(process, {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": uri[1]}})
-    assert answer_of(process)["result"]["contents"][0]["blob"] == "AA=="
-    process.stdin.close()
-    assert process.wait(20) == 0
-    process.stdout.close()
-
-
 def test_every_result_is_below_a_megabyte() -> None:
     """Clients refuse larger ones."""
 
@@ -464,79 +389,6 @@ def test_sessions_are_listed_forked_and_interrupted(small: Server) -> None:
     small.run(test)
 
 
-def test_a_server_answers_before_its_packages_are_installed(tmp_path: Path) -> None:
-    make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
-    code = "import thing; thing.version"
-    with locked_sets(tmp_path / "cache", tmp_path):
-        process = begin(
-            run_of(1, code),
-            {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
-            arguments=("--with", "thing", "--wheels", str(tmp_path)),
-            XDG_CACHE_HOME=str(tmp_path / "cache"),
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        listed = answer_of(process)
-        assert listed["id"] == 2
-        tools = {tool["name"]: tool["description"] for tool in listed["result"]["tools"]}
-        assert "Being installed, the first run waits: thing." in tools["run_python"]
-    done = answer_of(process)
-    assert (done["id"], done["result"]["structuredContent"]["value"]) == (1, "1")
-    process.stdin.close()
-    assert process.wait(20) == 0
-    process.stdout.close()
-
-
-def test_a_server_answers_before_a_first_sandbox_has_run(tmp_path: Path) -> None:
-    # A machine on which no sandbox starts until a file is there.
-    slow, go = tmp_path / "slow", tmp_path / "go"
-    waits = f"while [ ! -e {go} ]; do /bin/sleep 0.1; done"
-    slow.write_text(f'#!/bin/sh\ncase " $* " in *" run "*) {waits} ;; esac\nexec {find_runtime()} "$@"\n')
-    slow.chmod(0o755)
-    tools = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    process = begin(tools, run_of(2, "42"), PYSBX_RUNTIME=str(slow))
-    assert process.stdin is not None
-    assert process.stdout is not None
-    listed = answer_of(process)
-    assert "modules are not known yet" in listed["result"]["tools"][0]["description"]
-    go.touch()
-    assert answer_of(process)["result"]["structuredContent"]["value"] == "42"
-    while "Python 3" not in listed["result"]["tools"][0]["description"]:
-        send(process, tools)
-        listed = answer_of(process)
-    process.stdin.close()
-    assert process.wait(20) == 0
-    process.stdout.close()
-
-
-@contextmanager
-def locked_sets(cache: Path, wheels: Path) -> Iterator[None]:
-    """Keep every program from installing the set of `thing`, as another program does that is installing it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(cache))
-        directories.cache_directory.cache_clear()
-        wanted = dependencies.Wanted(("thing",), "", str(wheels))
-        with directories.locked(dependencies._top() / f".{dependencies._key(wanted, host_interpreter())}.lock"):
-            yield
-    directories.cache_directory.cache_clear()
-
-
-def test_packages_that_cannot_be_installed_are_told(tmp_path: Path) -> None:
-    process = begin(
-        run_of(1, "1"),
-        arguments=("--with", "nothing", "--wheels", str(tmp_path)),
-        XDG_CACHE_HOME=str(tmp_path / "cache"),
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    answer = answer_of(process)["result"]
-    assert answer["isError"]
-    assert "packages cannot be installed" in answer["content"][0]["text"]
-    process.stdin.close()
-    assert process.wait(20) == 0
-    process.stdout.close()
-
-
 def test_images_are_known_by_their_content() -> None:
     assert image_of(b"\x89PNG\r\n\x1a\n" + bytes(5 << 20)) is None
     found = image_of(b"RIFF....WEBPVP8 ")
@@ -617,112 +469,6 @@ def test_twenty_calls_at_once(small: Server) -> None:
     small.run(test)
 
 
-def begin(
-    *messages: dict[str, Any], arguments: tuple[str, ...] = (), version: str = "2025-06-18", **variables: str
-) -> subprocess.Popen[str]:
-    """Start a server and send it messages, as a client that is less careful than the package's."""
-    command, pipe = [*PROGRAM, "mcp", BEST_EFFORT, *arguments], subprocess.PIPE
-    # No container waits, because tests count containers.
-    variables = {**os.environ, "PYSBX_READY": "0", **variables}
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=variables)
-    about = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}
-    assert process.stdout is not None
-    send(process, first)
-    assert answer_of(process)["id"] == 0  # from now on, what runs is ours
-    send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"}, *messages)
-    return process
-
-
-def send(process: subprocess.Popen[str], *messages: Any) -> None:
-    """Send messages; a text as it is."""
-    assert process.stdin is not None
-    for message in messages:
-        process.stdin.write((message if isinstance(message, str) else json.dumps(message)) + "\n")
-    process.stdin.flush()
-
-
-def answer_of(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """Return the next answer; between two of them, the server may tell that the tools have changed."""
-    assert process.stdout is not None
-    found: dict[str, Any] = {}
-    while "id" not in found:
-        found = json.loads(process.stdout.readline())
-    return found
-
-
-def run_of(number: int, code: str) -> dict[str, Any]:
-    """Return the message that asks for a run."""
-    params = {"name": "run_python", "arguments": {"code": code}}
-    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-
-
-def test_a_signal_ends_a_server_and_what_runs() -> None:
-    process = begin(run_of(1, SLEEP))
-    assert process.stdin is not None
-    assert process.stdout is not None
-    wait_until(lambda: len(containers_of(process.pid)) == 1)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
-    assert containers_of(process.pid) == []
-    process.stdin.close()
-    process.stdout.close()
-
-
-def test_over_http_a_signal_ends_what_runs_and_its_caller_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A machine on which it takes a while to end a sandbox.
-    slow = tmp_path / "slow"
-    slow.write_text(f'#!/bin/sh\ncase "$*" in *" delete "*) /bin/sleep 2 ;; esac\nexec {find_runtime()} "$@"\n')
-    slow.chmod(0o755)
-    monkeypatch.setenv("PYSBX_RUNTIME", str(slow))
-    accept = {"Accept": "application/json, text/event-stream"}
-    with ThreadPoolExecutor(1) as pool, server(listen=f"unix:{tmp_path}/s", command="mcp") as service:
-        call = pool.submit(service.client.post, "/mcp", json=run_of(1, SLEEP), headers=accept)
-        wait_until(lambda: len(containers_of(service.process.pid)) == 1)
-        service.process.send_signal(signal.SIGTERM)
-        assert "the server is stopping" in call.result().text
-
-
-def test_half_a_character_is_replaced_and_the_call_answered() -> None:
-    # To the letter, that is: half of one, the other half, a whole one, and an escape of Python's.
-    code = r"print(ascii('\ud83d|\uDE00|\ud83d\ude00|\\ud83d'))"
-    message = json.dumps(run_of(1, "CODE")).replace("CODE", code)
-    process = begin()
-    assert process.stdin is not None
-    assert process.stdout is not None
-    send(process, message, run_of(2, "2"))
-    impatient = threading.Timer(60, process.kill)
-    impatient.start()
-    answers = {answer["id"]: answer["result"] for answer in (answer_of(process) for _ in range(2))}
-    impatient.cancel()
-    assert answers[1]["structuredContent"]["stdout"] == r"'\ufffd|\ufffd|\U0001f600|\ud83d'" + "\n"
-    process.stdin.close()
-    assert process.wait(20) == 0
-    process.stdout.close()
-
-
-def test_cancelled_calls_malformed_messages_and_the_end_of_input() -> None:
-    process = begin(run_of(1, SLEEP))
-    assert process.stdin is not None
-    assert process.stdout is not None
-    wait_until(lambda: len(containers_of(process.pid)) == 1)
-    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "x"}}
-    send(process, cancelled, "no json", "[" * 10_000, run_of(2, "print(7)"))
-    wait_until(lambda: containers_of(process.pid) == [], 5)
-    found: dict[str, Any] = {}
-    while found.get("id") != 2:
-        found = answer_of(process)
-    assert found["result"]["content"][0]["text"] == "7"
-    send(process, run_of(3, SLEEP))
-    wait_until(lambda: len(containers_of(process.pid)) == 1)
-    process.stdin.close()
-    assert process.wait(10) == 0
-    assert containers_of(process.pid) == []
-    process.stdout.close()
-
-
 def test_cancelled_runs_of_a_session_take_no_places() -> None:
     server = Server("--at-once", "2", "--timeout", "60")
 
@@ -739,84 +485,3 @@ def test_cancelled_runs_of_a_session_take_no_places() -> None:
 
     server.run(test)
     server.close()
-
-
-def test_over_http_sessions_belong_to_tokens(tmp_path: Path) -> None:
-    other = "another-token-for-tests"
-    (tmp_path / "tokens").write_text(f"{TOKEN}\n{other}\n")
-    with server("--token-file", f"{tmp_path}/tokens", listen="127.0.0.1:0", command="mcp") as service:
-        url = f"http://{service.address}/mcp"
-
-        @asynccontextmanager
-        async def talking(token: str, mode: Literal["legacy", "auto"]) -> AsyncIterator[Client]:
-            headers = {"Authorization": f"Bearer {token}"}
-            async with (
-                httpx2.AsyncClient(headers=headers, timeout=30) as way,
-                Client(streamable_http_client(url, http_client=way), mode=mode) as client,
-            ):
-                yield client
-
-        async def test(mode: Literal["legacy", "auto"]) -> None:
-            async with talking(TOKEN, mode) as mine, talking(other, mode) as theirs:
-                started = await mine.call_tool("start_session", {})
-                session = {"session_id": started.structured_content["session_id"]}
-                await mine.call_tool("run_in_session", {**session, "code": "x = 41"})
-                refused = await theirs.call_tool("run_in_session", {**session, "code": "x + 1"})
-                assert "no such session" in text_of(refused)
-                done = await mine.call_tool("run_in_session", {**session, "code": "x + 1"})
-                assert text_of(done) == "42"
-
-        asyncio.run(test("legacy"))  # with a handshake, as the protocol was until 2025
-        asyncio.run(test("auto"))
-        assert service.client.post("/mcp", json=run_of(1, "1")).status_code == 401
-        assert service.client.get("/mcp", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 405
-
-
-def test_over_http_a_client_that_goes_ends_what_it_runs(tmp_path: Path) -> None:
-    with server(listen=f"unix:{tmp_path}/s", command="mcp") as service:
-        pid = service.process.pid
-
-        async def test() -> None:
-            async with (
-                httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=f"{tmp_path}/s"), timeout=30) as way,
-                Client(streamable_http_client("http://pysbx/mcp", http_client=way)) as client,
-            ):
-                call = asyncio.ensure_future(client.call_tool("run_python", {"code": SLEEP}))
-                await asyncio.to_thread(wait_until, lambda: len(containers_of(pid)) == 1)
-                call.cancel()
-                await asyncio.to_thread(wait_until, lambda: containers_of(pid) == [])
-                assert text_of(await client.call_tool("run_python", {"code": "42"})) == "42"
-
-        asyncio.run(test())
-        # As the protocol was until 2025, where a client that cancels says so, to a server that keeps no sessions.
-        with pytest.raises(httpx.ReadTimeout):
-            accept = {"Accept": "application/json, text/event-stream"}
-            service.client.post("/mcp", json=run_of(1, SLEEP), headers=accept, timeout=1)
-        wait_until(lambda: containers_of(pid) == [])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
-        ({"code": "1", "files": {str(number): "" for number in range(300_000)}}, 413, "1000 files are the most"),
-        # A string is read as JSON where something else is wanted.
-        ({"code": "1", "files": "[" + "[]," * 2_000_000 + "[]]"}, 200, "more than 4000 parts"),
-        ({"code": "1", "files": {str(number): "" for number in range(1001)}}, 200, "1001 of them are more than 1000"),
-        ({"code": "import os; len(os.listdir())", "files": {str(n): "x" * 4000 for n in range(1000)}}, 200, '"1000"'),
-        ({"code": "for i in range(3000): open(f'/output/{i}', 'w')"}, 200, '"truncated":true'),
-    ],
-)
-def test_over_http_a_call_of_many_parts_keeps_nothing_else_waiting(
-    arguments: dict[str, Any], status: int, said: str, tmp_path: Path
-) -> None:
-    message = run_of(1, "") | {"params": {"name": "run_python", "arguments": arguments}}
-    with server(listen=f"unix:{tmp_path}/s", command="mcp") as service:
-        longest, answer = quickest(service, "/mcp", json.dumps(message).encode(), status)
-        assert longest < 0.1
-        assert said in answer.text
-        assert len(answer.content) < 200_000
-
-
-def test_over_http_without_a_token(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mcp", "--listen", "127.0.0.1:0"]) == 2
-    assert "needs a token" in capsys.readouterr().err

@@ -16,10 +16,10 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ToolListChangedNotification
 
-from tests.clients import by_stdio
+from tests.clients import by_stdio, text_of
 from tests.packages import make_wheel
 from tests.servers import TOKEN, Server, server
-from tests.test_mcp import locked_sets, text_of
+from tests.test_mcp_messages import locked_sets
 
 INSTALLING = "Being installed, the first run waits: thing."
 

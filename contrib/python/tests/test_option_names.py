@@ -17,10 +17,10 @@ from pysbx.base.option_names import spoken_as
 from pysbx.options.hints import hint
 from pysbx.options.keywords import OPTIONS
 from pysbx.service.sandboxes.choices import LIMITS
+from tests.clients import Server, text_of
 from tests.packages import make_wheel
 from tests.servers import server
 from tests.test_command import pysbx
-from tests.test_mcp import Server, text_of
 
 FLAGS = {declared.option.flag.name for declared in OPTIONS.values() if declared.option.flag is not None}
 # Of Python and of no other interface.

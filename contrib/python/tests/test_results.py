@@ -13,8 +13,8 @@ import pytest
 from mcp import Client
 
 from pysbx import Mount, Sandbox, SandboxOptionError, explain, run_code
+from tests.clients import Server, text_of
 from tests.test_command import pysbx
-from tests.test_mcp import Server, text_of
 
 RAISES = (
     "print('before')\n1/0",

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.clients import by_stdio
+from tests.clients import by_stdio, text_of
 from tests.servers import Server, server
-from tests.test_mcp import text_of
 from tests.test_service import problem, start
 
 

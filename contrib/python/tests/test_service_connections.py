@@ -26,8 +26,8 @@ from pysbx.service.connections.listener import peer_of
 from pysbx.service.connections.protocol import HEAD_SEC
 from pysbx.service.connections.rate import PATIENCE_SEC, RATE
 from pysbx.service.connections.slices import SLICE, TURN_SEC, Intake, Turns
+from tests.clients import run_of
 from tests.servers import TOKEN, Server, containers_of, server, wait_until
-from tests.test_mcp import run_of
 from tests.test_service import SLEEP
 
 USUAL_FILES = 1024

@@ -22,8 +22,8 @@ from pysbx.base import directories
 from pysbx.packages import sources
 from pysbx.packages.installers import reason_of
 from pysbx.packages.sources import VARIABLES_OF_REQUESTS
+from tests.clients import answer_of, begin, run_of, send
 from tests.packages import make_project, make_wheel
-from tests.test_mcp import answer_of, begin, run_of, send
 
 CONFIGURATION = """
 [global]
