@@ -32,7 +32,7 @@ from pysbx import (
 from pysbx.base.threads import AT_ONCE
 from pysbx.calls import decorator
 from pysbx.calls.call import call
-from pysbx.container.container import Cancelled
+from pysbx.container.process import Cancelled
 from tests.conftest import descriptors
 
 GLOBAL = 40

@@ -82,7 +82,7 @@ def test_a_container_that_waits_has_run_no_python_and_uses_no_time() -> None:
     before = one.recent_cpu_sec
     time.sleep(0.3)
     assert one.recent_cpu_sec == before
-    [program] = Path(f"/proc/{one._pid}/task/{one._pid}/children").read_text().split()
+    [program] = Path(f"/proc/{one._process.pid}/task/{one._process.pid}/children").read_text().split()
     status = Path(f"/proc/{program}/status").read_text()
     assert "Name:\tpython" not in status
     assert int(status.partition("RssAnon:")[2].split()[0]) < 4 * 1024
@@ -155,7 +155,7 @@ def test_a_session_uses_one_too() -> None:
 def test_one_that_was_removed_meanwhile_is_replaced() -> None:
     one = prepared()
     runtime.kill(one.name)
-    assert one._has_ended(30)
+    assert one._process.has_ended(30)
     assert run_code("print(6 * 7)").stdout == "42\n"
 
 

@@ -23,7 +23,7 @@ from pysbx import (
     sandbox,
 )
 from pysbx.calls.execution import checked_files, unanswered
-from pysbx.container import container
+from pysbx.container import container, process
 from pysbx.errors import SandboxOptionError
 from pysbx.options.options import make_options
 from tests.conftest import descriptors
@@ -566,13 +566,13 @@ def test_a_python_built_with_an_old_c_library(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     assert run_code("6 * 7").value == "42"
     with pytest.raises(ProcessLookupError):
-        container.open_process(1 << 22)
+        process.open_process(1 << 22)
 
 
 @pytest.mark.parametrize(("code", "expected"), [(0, 0), (3, 3), (255, 255), (-9, 1)])
 def test_an_exit_code_is_not_read_from_a_text(code: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def end(*_: object, **__: object) -> None:
-        raise container.Ended(code)
+        raise process.Ended(code)
 
     monkeypatch.setattr(container.Container, "exchange", end)
     done = run_code("1")

@@ -25,7 +25,7 @@ from pysbx import run_code
 from pysbx.calls.execution import Execution
 from pysbx.command import main
 from pysbx.container import limits
-from pysbx.container.container import Cancelled
+from pysbx.container.process import Cancelled
 from pysbx.options.options import make_options
 from pysbx.service.connections import access, admission, json_bounds
 from pysbx.service.connections.problems import Problem

@@ -15,8 +15,8 @@ from pysbx.base.runtime import build_snapshot, command
 from pysbx.calls import session as session_module
 from pysbx.calls.prepare import prepare
 from pysbx.container import refusal_remedies, start_refusals
-from pysbx.container.container import UNCONTAINED
 from pysbx.container.limits import enforcement
+from pysbx.container.status import UNCONTAINED
 from pysbx.errors import SandboxOptionError
 from pysbx.options.keywords import SandboxOptions
 from pysbx.options.options import make_options

@@ -27,7 +27,7 @@ from pysbx.calls.forward import Forwarder
 from pysbx.calls.prepare import prepare
 from pysbx.calls.processes import refuse_inspected
 from pysbx.calls.session import Sandbox
-from pysbx.container.container import Cancelled
+from pysbx.container.process import Cancelled
 from pysbx.errors import SandboxError
 from pysbx.options.options import Options, make_options
 

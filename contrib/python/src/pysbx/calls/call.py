@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pysbx.calls.prepare import prepare
 from pysbx.container import ready
-from pysbx.container.container import Message, OutputCallback
+from pysbx.container.container import Message
 from pysbx.container.exchange import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
+from pysbx.container.streams import OutputCallback
 from pysbx.errors import ForgedAnswerError, PolicyViolationError, SandboxError, SerializationError
 from pysbx.options.options import Options
 
@@ -186,7 +187,7 @@ def call(
         try:
             answer = exchange(container, bundle, request, last=True)
         except SandboxError:
-            container.take_all()
+            container.streams.take_all()
             raise
-        container.take_all()
+        container.streams.take_all()
     return open_answer(answer, options, result, find_class_for(function, types))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, overload
 
 from pysbx.calls.call import Result, call, check_result
-from pysbx.container.container import OutputCallback, forward, output_callback
+from pysbx.container.streams import OutputCallback, forward, output_callback
 from pysbx.options.keywords import SandboxOptions, Unpack
 from pysbx.options.options import Options, make_options
 

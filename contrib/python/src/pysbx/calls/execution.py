@@ -18,8 +18,9 @@ from pysbx.base.option_names import current
 from pysbx.calls.prepare import prepare
 from pysbx.container import ready
 from pysbx.container.bundle import Bundle
-from pysbx.container.container import Container, Message, Usage, output_callback
+from pysbx.container.container import Container, Message, Usage
 from pysbx.container.exchange import exchange, hint_for, names_of, text, violations_of
+from pysbx.container.streams import output_callback
 from pysbx.errors import (
     FILE_ERRORS,
     ForgedAnswerError,
@@ -442,8 +443,8 @@ def execution(  # noqa: PLR0917 (each of another type)
     """
     files, left_out = container.collect(collect)
     known = None if given is None else [*given, *(files if collect else ())]
-    stdout, stdout_cut = container.take(1)
-    stderr, stderr_cut = container.take(2)
+    stdout, stdout_cut = container.streams.take(1)
+    stderr, stderr_cut = container.streams.take(2)
     cold = container.cold
     done = Execution(
         stdout=stdout,

@@ -38,8 +38,9 @@ from pysbx.calls.prepare import prepare, site_of
 from pysbx.calls.processes import Command, Process, check_started, command_request, processes_of
 from pysbx.container import ready
 from pysbx.container.bundle import Bundle
-from pysbx.container.container import Container, Message, Usage, forward, output_callback
+from pysbx.container.container import Container, Message, Usage
 from pysbx.container.exchange import MALFORMED, exchange, hint_for, text, timeout_error
+from pysbx.container.streams import forward, output_callback
 from pysbx.errors import (
     ForgedAnswerError,
     SandboxError,
@@ -152,11 +153,11 @@ def _hand_on_late(container: Container, *, between: bool) -> str:
         container: the container.
         between: no run is in progress, so all text is such.
     """
-    heard, container.on_output = container.on_output, None
+    heard, container.streams.on_output = container.streams.on_output, None
     try:
-        said = container.take_late(between=between)
+        said = container.streams.take_late(between=between)
     finally:
-        container.on_output = heard
+        container.streams.on_output = heard
     marked = _marked(said) if said else ""
     if marked and heard is not None:
         heard("stderr", marked)
@@ -342,12 +343,12 @@ class Sandbox:
     def _exchange(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Message:
         container, bundle = self._started()
         patience = None
-        heard = container.on_output
+        heard = container.streams.on_output
         if request["op"] in CODE:
             patience = PATIENCE_SEC
             request = {**request, "asks_shared": True}
         else:
-            container.on_output = None
+            container.streams.on_output = None
         try:
             answer = exchange(
                 container, bundle, request, last=False, timeout_sec=timeout_sec, patience=patience, passed=passed
@@ -362,7 +363,7 @@ class Sandbox:
                 container.close()
             raise
         finally:
-            container.on_output = heard
+            container.streams.on_output = heard
 
     def _separate_streams(self, container: Container) -> None:
         """Give the next run streams of its own if processes or threads of earlier ones have the present ones."""
@@ -370,10 +371,7 @@ class Sandbox:
             return
         self._shares_streams = False
         with contextlib.ExitStack() as given:
-            ends = container.renew_streams()
-            for end in ends.values():
-                given.callback(os.close, end)
-            for number, end in ends.items():
+            for number, end in container.streams.renew(given).items():
                 self._exchange({"op": "stream", "number": number}, passed=end)
 
     def run(
@@ -431,7 +429,7 @@ class Sandbox:
         with self._lock:
             container = self._started()[0]
             own = {"stdout": on_stdout, "stderr": on_stderr}
-            before = container.on_output
+            before = container.streams.on_output
 
             def heard(name: str, said: str) -> None:
                 one = own[name]
@@ -440,11 +438,11 @@ class Sandbox:
                 elif before is not None:
                     before(name, said)
 
-            container.on_output = heard if any(own.values()) else before
+            container.streams.on_output = heard if any(own.values()) else before
             try:
                 return self.carry_out(request, timeout_sec)
             finally:
-                container.on_output = before
+                container.streams.on_output = before
 
     def carry_out(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Execution:
         """Carry out a request for a run, and return how it went; see run and exchange.exchange."""
@@ -690,7 +688,7 @@ class Sandbox:
                 answer = self._exchange(request)
             finally:
                 # Output of the function does not belong to the next run, which has a limit of its own.
-                for name, said in container.take_all().items():
+                for name, said in container.streams.take_all().items():
                     if said and name not in self._heard:
                         forward(said)
             error = answer.get("error")

@@ -21,7 +21,7 @@ from pysbx.base.text import CONTROLS, writer
 from pysbx.base.threads import Cancel
 from pysbx.calls.execution import Execution, unsaid
 from pysbx.calls.session import Sandbox
-from pysbx.container.container import Cancelled
+from pysbx.container.process import Cancelled
 from pysbx.errors import SandboxError
 from pysbx.options import command_line
 from pysbx.version import VERSION

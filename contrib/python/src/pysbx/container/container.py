@@ -6,30 +6,40 @@ No thread and no process besides the runtime's: the caller's thread waits for ev
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import math
 import os
-import re
 import select
 import signal
 import socket
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgpack
 
 from pysbx.base import children, runtime
 from pysbx.base.option_names import current
-from pysbx.base.text import writer
 from pysbx.container import answer_frame, labels, limits, reaper, unpatched
 from pysbx.container.artifacts import Collected, Directories
-from pysbx.container.bundle import WITHOUT_CONTAINER, Bundle
-from pysbx.container.output import Output
+from pysbx.container.bundle import Bundle
+from pysbx.container.process import (
+    CATEGORIES,
+    CONFIGURATION,
+    ORDER,
+    SNAPSHOT,
+    STATUS,
+    Cancelled,
+    Deadline,
+    Ended,
+    NoAnswer,
+    Process,
+    TooLarge,
+)
+from pysbx.container.status import UNCONTAINED, ColdStart, Status
+from pysbx.container.streams import READABLE, OutputCallback, Streams
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
 from pysbx.options.network import Network
@@ -39,7 +49,6 @@ if TYPE_CHECKING:
     from pysbx.container.isolation import Home
 
 Message = dict[str, Any]
-OutputCallback = Callable[[str, str], None]
 
 CHUNK = 1 << 16
 MAX_GREETING = 1 << 14  # bytes; it has the reason of a cold start
@@ -49,47 +58,10 @@ LONGEST_WAIT_SEC = 86400.0  # poll(2) takes milliseconds in 32 bits
 KILL_AGAIN_SEC = 0.1
 # Code in a session may catch an interrupt, or may not have begun when the first one comes.
 INTERRUPT_AGAIN_SEC = 0.5
-# Python ignores two of these signals, and this program may ignore the third; the programs that it starts should not.
-IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
-# Descriptors. The runtime continues a process from the first. A process between reports the end of the runtime by the
-# second. The runtime writes to the third how the program has ended. The next two are those of labels.individual(). The
-# runtime waits at the last for the order to start the program.
-SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES, ORDER = 3, 4, 5, 6, 7, 8
-STATUS_LINE = re.compile(r"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?")
-# Milliseconds to wait for the reason of a cold start, which the runtime writes before the interpreter begins.
-REASON_MS = 1000
 MAX_REASON = 1000
-NAMES = {1: "stdout", 2: "stderr"}
-# The number of the streams of earlier runs, and how many of these are read at most.
-LATE = 0
-MOST_LATE = 16
 DESCRIPTOR = struct.Struct("i")
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
-READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
-PIDFD_OPEN = 434  # the same number on every architecture
 _numbers = itertools.count(1)
-
-
-def open_process(pid: int) -> int:
-    """Return a new descriptor of a process: os.pidfd_open().
-
-    The function is missing in a Python that was built to run on every Linux (uv's, for one), with a C library that is
-    older than the system call. See pidfd_open(2).
-    """
-    if hasattr(os, "pidfd_open"):
-        return os.pidfd_open(pid)
-    import ctypes  # noqa: PLC0415 (most never need it)
-
-    library = ctypes.CDLL(None, use_errno=True)
-    descriptor = int(library.syscall(PIDFD_OPEN, pid, 0))
-    if descriptor < 0:
-        raise OSError(ctypes.get_errno(), "pidfd_open")
-    return descriptor
-
-
-def _above(descriptor: int, least: int) -> int:
-    """Return a copy of a descriptor with a number above another one."""
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least + 1)
 
 
 def _proxy_for(network: Network) -> str:
@@ -118,84 +90,6 @@ class Usage:
     peak_memory_mb: float = 0.0
 
 
-class ColdStart(NamedTuple):
-    """The reason why an interpreter was not started warm.
-
-    Attributes:
-        code: one of the runtime's: see the page on errors and exit codes.
-        reason: the same in words.
-    """
-
-    code: str
-    reason: str
-
-
-UNCONTAINED = ColdStart("warm-off", WITHOUT_CONTAINER)
-
-
-class Deadline(Exception):
-    """The time is over. The container has been killed."""
-
-
-class Ended(Exception):
-    """The container ended without an answer. It is gone.
-
-    Attributes:
-        code: its exit code; 128 and the number of the signal that ended its program. Negative if the runtime did not
-            report it.
-        signal: that number, or 0 if the process ended by itself.
-        oom_kills: how many of its processes the kernel has OOM-killed; 0 without a cgroup of its own for memory.
-    """
-
-    def __init__(self, code: int, signal: int = 0, oom_kills: int = 0) -> None:
-        self.code = code
-        self.signal = signal
-        self.oom_kills = oom_kills
-        super().__init__(f"exit code {code}")
-
-
-class Cancelled(Exception):
-    """The caller has changed its mind. The container has been killed."""
-
-
-class NoAnswer(Exception):
-    """The sandbox sent no answer to the request; the text says what it sent. The container has been killed."""
-
-
-class TooLarge(Exception):
-    """The answer is larger than allowed; the text says in what. The container has been killed."""
-
-
-def forward(text: str) -> None:
-    """Write output of a function to the standard error of this program, safely for a terminal."""
-    stream = sys.stderr
-    with contextlib.suppress(OSError, ValueError):  # closed, or without a reader
-        if stream is not None:
-            writer(stream, raw=False)(text)
-
-
-def output_callback(
-    on_stdout: Callable[[str], None] | None,
-    on_stderr: Callable[[str], None] | None,
-    otherwise: Callable[[str], None] | None = None,
-) -> OutputCallback:
-    """Return a callback for containers that passes the text of each stream to its own callback.
-
-    Args:
-        on_stdout: for standard output.
-        on_stderr: for standard error.
-        otherwise: for a stream without a callback; by default its text is not passed on.
-    """
-    targets = {"stdout": on_stdout or otherwise, "stderr": on_stderr or otherwise}
-
-    def hand_on(stream: str, text: str) -> None:
-        target = targets[stream]
-        if target is not None:
-            target(text)
-
-    return hand_on
-
-
 class Container:
     """A container of a bundle, running; use it in a with statement, which ends it."""
 
@@ -221,23 +115,16 @@ class Container:
             keeps_files: whether collect() will be called.
             waits: create the container only; begin() starts its program.
         """
-        self.outputs = {number: Output(bundle.options.output_limit) for number in (LATE, *NAMES)}
+        self._poll = unpatched.make_poll()
+        self.streams = Streams(bundle.options.output_limit, self._poll, on_output)
         self.warm = False
         self.version: tuple[int, int] | None = None
         self._answer_limit = bundle.options.answer_limit
-        self.on_output = on_output
-        # Output before the greeting may be an error of the runtime, which is not the program's output.
-        self._held: list[tuple[int, str]] = []
         self._cancel = cancel
         self._incoming = bytearray()
         self._usage: Usage | None = None
         self._meter: Meter | None = None
         self._code = -1
-        self._signal = self._oom_kills = 0
-        self._status_text = ""
-        self._error = ("", "")  # code and detail of the runtime's error
-        self._cold: ColdStart | None = None
-        self._report = self._status = -1
         self._order: unpatched.socket | None = None
         self._waits = waits
         self.on_end: Callable[[], None] | None = None  # called by close()
@@ -293,80 +180,22 @@ class Container:
                 failed.callback(self._order.close)
                 given.callback(theirs.close)
                 passed[ORDER] = theirs.fileno()
-            ours = self._spawn(arguments, passed, failed)
-            try:
-                self._pidfd = open_process(self._pid)
-            except OSError:
-                # Without its socket the interpreter ends, and has not been given any code.
-                failed.close()
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(self._pid, 0)
-                raise
-            failed.pop_all()
-        ours.setblocking(False)
-        self._socket: unpatched.socket | None = ours
-        for descriptor in self._streams:
-            os.set_blocking(descriptor, False)
-        self._poll = unpatched.make_poll()
-        for descriptor in (ours.fileno(), *self._streams, self._pidfd, *([self._cancel] if self._cancel >= 0 else [])):
-            self._poll.register(descriptor, READABLE)
-
-    def _spawn(self, arguments: list[str], inherited: dict[int, int], failed: contextlib.ExitStack) -> unpatched.socket:
-        """Start the runtime's process and return the socket to it.
-
-        Args:
-            arguments: of the process.
-            inherited: descriptors by the numbers that they have there.
-            failed: gets callbacks that close its streams.
-        """
-        self._streams: dict[int, int] = {}
-        with contextlib.ExitStack() as given:
             ours, theirs = unpatched.make_pair()
             failed.callback(ours.close)
             given.callback(theirs.close)
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, True)
-            ends = {0: theirs.fileno()}
-            for number in NAMES:
-                reading, ends[number] = os.pipe()
-                self._streams[reading] = number
-                failed.callback(os.close, reading)
-                given.callback(os.close, ends[number])
-            # The copies get no close-on-exec flag; everything else the child would inherit has it (PEP 446). A number
-            # below 3 among ours, in a program that closed its own streams, must not be overwritten before it is used.
-            safe = dict(ends)
-            for number, end in ends.items():
-                if end < 3:
-                    safe[number] = os.dup(end)
-                    given.callback(os.close, safe[number])
-            actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in safe.items()]
-            self._status, status = os.pipe()
-            failed.callback(os.close, self._status)
-            given.callback(os.close, status)
-            passed = [(status, STATUS), *((descriptor, number) for number, descriptor in inherited.items())]
-            if not children.are_reported():
-                self._report, reporting = os.pipe()
-                failed.callback(os.close, self._report)
-                given.callback(os.close, reporting)
-                passed.append((reporting, REPORT))
-                arguments = children.reporting(arguments, REPORT)
-            # The last: one of the descriptors above may have such a number. A number of these is moved out of the way.
-            for descriptor, number in passed:
-                safe_one = _above(descriptor, ORDER)
-                given.callback(os.close, safe_one)
-                actions.append((os.POSIX_SPAWN_DUP2, safe_one, number))
-            try:
-                self._pid = os.posix_spawn(
-                    arguments[0],
-                    arguments,
-                    runtime.environment(),
-                    file_actions=actions,
-                    setpgroup=0,
-                    setsigmask=(),
-                    setsigdef=IGNORED,
-                )
-            except OSError as error:
-                raise SandboxStartupError(f"program '{arguments[0]}': {error.strerror}") from error
-        return ours
+            failed.callback(self.streams.close)
+            ends = self.streams.open(given)
+            self._status = Status()
+            failed.callback(self._status.close)
+            passed[STATUS] = self._status.theirs
+            given.callback(os.close, passed[STATUS])
+            self._process = Process(arguments, {0: theirs.fileno(), **ends}, passed, failed)
+            failed.pop_all()
+        ours.setblocking(False)
+        self._socket: unpatched.socket | None = ours
+        for descriptor in (ours.fileno(), self._process.pidfd, *([self._cancel] if self._cancel >= 0 else [])):
+            self._poll.register(descriptor, READABLE)
 
     def begin(self, on_output: OutputCallback | None, cancel: int, *, keeps_files: bool) -> bool:
         """Start the program of a container that waits, for the call that has taken it.
@@ -374,7 +203,7 @@ class Container:
         The arguments are those of __init__. Return False if the container has ended.
         """
         assert self._order is not None
-        self.on_output, self._cancel, self._keeps_files = on_output, cancel, keeps_files
+        self.streams.on_output, self._cancel, self._keeps_files = on_output, cancel, keeps_files
         if cancel >= 0:
             self._poll.register(cancel, READABLE)
         self._proxy = _proxy_for(self._options.allow_network)
@@ -383,7 +212,7 @@ class Container:
         with contextlib.suppress(OSError):  # it has ended
             order.send(b"\0", socket.MSG_NOSIGNAL)
         order.close()
-        return not self._has_ended(0.0)
+        return not self._process.has_ended(0.0)
 
     def abandon(self) -> None:
         """Close the descriptors of a container that belongs to the process of which this one is a fork."""
@@ -448,7 +277,7 @@ class Container:
         if last:
             self._finish(min(deadline, time.monotonic() + GRACE_SEC))
         else:
-            self._drain()
+            self.streams.drain()
         return message
 
     def has_begun(self) -> bool:
@@ -468,14 +297,14 @@ class Container:
             return
         if self._home is None:
             runtime.call("kill", self.name, "INT")
-        elif self._usage is None and self._report < 0:  # the process between would end
+        elif self._usage is None and not self._process.reports:  # the process between would end
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGUSR1)
+                os.kill(self._process.pid, signal.SIGUSR1)
 
     def _greet(self, message: Message) -> None:
         self.warm = message.get("warm") is True
         if isinstance(reason := message.get("cold"), str) and reason:
-            self._cold = ColdStart("snapshot-unfit", reason[:MAX_REASON])
+            self._status.cold = ColdStart("snapshot-unfit", reason[:MAX_REASON])
         try:
             major, minor = message["hello"]
             self.version = (int(major), int(minor))
@@ -485,7 +314,7 @@ class Container:
             # It has no request yet. So the process that sent the greeting waits for one, and its code has not begun.
             self.directories = Directories(self.sender, self._root, beside=self._home is not None)
         self._set_identifies(self._asked)
-        self._release()
+        self.streams.begin()
 
     def _refuse(self, what: str) -> NoReturn:
         self.kill()
@@ -554,13 +383,12 @@ class Container:
                 self._read(descriptor)
 
     def _read(self, descriptor: int) -> None:
-        number = self._streams.get(descriptor)
-        if number is not None:
-            self._read_stream(descriptor, number)
+        if descriptor in self.streams:
+            self.streams.read(descriptor)
         elif descriptor == self._cancel:
             self.kill()
             raise Cancelled
-        elif descriptor == self._pidfd:
+        elif descriptor == self._process.pidfd:
             self._poll.unregister(descriptor)
         elif self._socket is not None:
             try:
@@ -596,76 +424,6 @@ class Container:
                 self.sender = CREDENTIALS.unpack(content)[0]
         return data
 
-    def _read_stream(self, descriptor: int, number: int) -> bool:
-        """Read once from a stream and tell whether there may be more."""
-        try:
-            data = unpatched.read(descriptor, CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._poll.unregister(descriptor)
-            del self._streams[descriptor]
-            os.close(descriptor)
-            return False
-        text = self.outputs[number].add(data)
-        if number != LATE:
-            self._hand_on(number, text)
-        return True
-
-    def _hand_on(self, number: int, text: str) -> None:
-        self._held.append((number, text))
-        if self.version is not None:
-            self._release()
-
-    def _release(self) -> None:
-        while self._held:
-            number, text = self._held.pop(0)
-            if text and self.on_output is not None:
-                self.on_output(NAMES[number], text)
-
-    def take(self, number: int) -> tuple[str, bool]:
-        """Return the text that came through a stream since the last call, and whether it was cut."""
-        self._hand_on(number, self.outputs[number].rest())
-        self._release()
-        return self.outputs[number].take()
-
-    def take_all(self) -> dict[str, str]:
-        """Return the text of each stream since the last call by name; none if no program has begun."""
-        return {} if self.version is None else {name: self.take(number)[0] for number, name in NAMES.items()}
-
-    def take_late(self, *, between: bool) -> str:
-        """Return the text of earlier runs since the last call: between two requests, all that has come."""
-        if between and self._usage is None and self.version is not None:
-            self._drain()
-        late = self.outputs[LATE].take()[0]
-        return late + "".join(self.take_all().values()) if between else late
-
-    def renew_streams(self) -> dict[int, int]:
-        """Return the ends of new pipes for the worker, by stream, or none if too many are read already.
-
-        From now on all text from the present pipes is late. The new ones have their owner, which may open /dev/stdout.
-        """
-        if len(self._streams) > MOST_LATE:
-            return {}
-        owner = os.fstat(next(iter(self._streams))) if self._streams else None
-        self._streams = dict.fromkeys(self._streams, LATE)
-        ends = {}
-        for number in NAMES:
-            reading, ends[number] = os.pipe()
-            os.set_blocking(reading, False)
-            if owner is not None and owner.st_uid != os.geteuid():
-                os.fchown(reading, owner.st_uid, owner.st_gid)
-            self._streams[reading] = number
-            self._poll.register(reading, READABLE)
-        return ends
-
-    def _drain(self) -> None:
-        """Read what was written before the answer; a flood that goes on is cut after what a pipe holds."""
-        for descriptor, number in list(self._streams.items()):
-            for _ in range(32):
-                if not self._read_stream(descriptor, number):
-                    break
-
     def _close_socket(self) -> None:
         if self._socket is not None:
             self._poll.unregister(self._socket.fileno())
@@ -676,72 +434,40 @@ class Container:
         self._finish(deadline)
         if self.version is None:
             # Not even the greeting: what is on standard error is the runtime's or the interpreter's complaint.
-            said = self.outputs[2].take()[0].strip() or f"the container ended with code {self._code} and said nothing"
+            said = (
+                self.streams.outputs[2].take()[0].strip()
+                or f"the container ended with code {self._code} and said nothing"
+            )
             limits.forget()
             from pysbx.container.refusal_remedies import remedy_for  # noqa: PLC0415 (for an error only)
             from pysbx.container.start_refusals import refusal_of  # noqa: PLC0415 (for an error only)
 
             said = said.removeprefix("pysbx-runtime: ")
-            code, detail = self._error
-            refusal = refusal_of(code, detail or said, self._options, oom_kills=self._oom_kills)
+            code, detail = self._status.error
+            refusal = refusal_of(code, detail or said, self._options, oom_kills=self._status.oom_kills)
             if refusal is not None:
                 raise refusal
             remedy = remedy_for(code)
             raise SandboxStartupError(said + (remedy and f": {remedy}"), code)
-        raise Ended(self._code, self._signal, self._oom_kills)
+        raise Ended(self._code, self._status.signal, self._status.oom_kills)
 
     def _finish(self, deadline: float) -> None:
         """Wait for the end of the runtime's process, and take what is left in the streams."""
         while self._usage is None:
-            if self._has_ended(0.0):
+            if self._process.has_ended(0.0):
                 self._reap()
                 break
             self._wait(deadline)
-        self._drain()
+        self.streams.drain()
         self._close()
 
-    def _has_ended(self, timeout: float) -> bool:
-        """Wait for the end of the runtime's process; not by select(2), which knows descriptors below 1024 only."""
-        poll = unpatched.make_poll()
-        poll.register(self._pidfd, select.POLLIN)
-        return bool(poll.poll(timeout * 1000))
-
     def _reap(self) -> None:
-        end = None
-        try:
-            _, status, used = os.wait4(self._pid, 0)
-            end = children.End(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)
-        except ChildProcessError:  # another part of this program waits for all children, or ignores SIGCHLD
-            pass
-        if self._report >= 0:
-            end = children.read_report(self._report)
+        end = self._process.reap()
         self._code, cpu_sec = end or children.End(-1, 0.0)
-        self._read_status(code_known=end is not None)
+        self._status.read()
+        if end is None and self._status.code is not None:
+            self._code = self._status.code
         self._usage = Usage(time.monotonic() - self._began, cpu_sec, self._peak)
-
-    def _read_status(self, *, code_known: bool = True) -> None:
-        """Read what the runtime has written by now: how the interpreter began and ended, a line for each.
-
-        Args:
-            code_known: whether the exit code of the runtime is.
-        """
-        os.set_blocking(self._status, False)
-        # It may have been killed, and a process that it has left holds the pipe.
-        with contextlib.suppress(BlockingIOError):
-            self._status_text += unpatched.read(self._status, CHUNK).decode("utf-8", "replace")
-        *lines, self._status_text = self._status_text.split("\n")
-        for line in lines:
-            word, _, rest = line.partition(" ")
-            code, _, said = rest.partition(" ")
-            if word == "cold":
-                self._cold = ColdStart(code, said)
-            elif word == "error":
-                self._error = (code, said)
-            elif end := STATUS_LINE.fullmatch(line):
-                self._signal = int(end[2]) if word == "killed" else 0
-                self._oom_kills = int(end[3] or 0)
-                if not code_known:
-                    self._code = 128 + self._signal if self._signal else int(end[2])
 
     @property
     def cold(self) -> ColdStart | None:
@@ -750,36 +476,27 @@ class Container:
             return None
         if self._home is not None:
             return UNCONTAINED
-        if self._cold is None and self._status >= 0:
-            poll = unpatched.make_poll()
-            poll.register(self._status, select.POLLIN)
-            poll.poll(REASON_MS)
-            self._read_status()
-        return self._cold
+        return self._status.wait_for_cold()
 
     def _close(self) -> None:
         self._close_socket()
         if self._order is not None:
             self._order.close()
             self._order = None
-        for descriptor in (*self._streams, self._pidfd, self._report, self._status):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._streams = {}
-        self._pidfd = self._report = self._status = -1
+        for part in (self.streams, self._status, self._process):
+            part.close()
 
     def _end(self) -> None:
         """Let every process of the container be killed."""
         if self._order is not None:  # the runtime removes a container that has not begun
             self._order.close()
             self._order = None
-            if self._has_ended(KILL_AGAIN_SEC):
+            if self._process.has_ended(KILL_AGAIN_SEC):
                 return
         if self._home is None:
             runtime.kill(self.name)
         else:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._pid, signal.SIGTERM)
+            self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End the container, if it has not ended, and remove it."""
@@ -788,17 +505,17 @@ class Container:
             self._end()
             # A runtime that is still creating the container finds it gone, and ends by itself. A runtime that had not
             # begun yet creates it after all: then the container has to be killed again.
-            while not self._has_ended(KILL_AGAIN_SEC) and time.monotonic() < deadline:
+            while not self._process.has_ended(KILL_AGAIN_SEC) and time.monotonic() < deadline:
                 self._end()
-            if not self._has_ended(0.0):
-                os.killpg(self._pid, signal.SIGKILL)
+            if not self._process.has_ended(0.0):
+                self._process.send_signal(signal.SIGKILL)
                 self._end()
             self._reap()
             try:
-                self._drain()
+                self.streams.drain()
             finally:  # the callback for output may raise, and may be the reason for this call
                 self._close()
-        elif self._pidfd >= 0:
+        elif self._process.pidfd >= 0:
             self._close()
 
     def close(self) -> None:
@@ -841,5 +558,5 @@ class Container:
         if self._meter is None:
             from pysbx.container.cpu_time import Meter  # noqa: PLC0415 (for sessions only)
 
-            self._meter = Meter(self._pid)
+            self._meter = Meter(self._process.pid)
         return self._meter.read(settled=self.version is not None, fresh=fresh)

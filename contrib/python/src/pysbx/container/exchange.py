@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from pysbx.container import limits
 from pysbx.container.bundle import Bundle
-from pysbx.container.container import Container, Deadline, Ended, Message, NoAnswer, TooLarge
+from pysbx.container.container import Container, Message
+from pysbx.container.process import Deadline, Ended, NoAnswer, TooLarge
 from pysbx.errors import (
     ForgedAnswerError,
     SandboxError,
@@ -124,7 +125,7 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
         return SandboxMemoryError(f"OOM-killed: {options.memory_mb} MiB allowed", options.memory_mb)
     # The caller of a function finds the last output in the exception; the caller of a program takes it from the
     # container.
-    said = container.outputs[2].text()
+    said = container.streams.outputs[2].text()
     name = _reason_given(ended, said) or crash(ended, container.usage.cpu_sec)
     why = f"the process ended with code {ended.code} before it answered{name and f': {name}'}"
     # The code is negative if a signal has ended the runtime itself, or if another part of the program took the status.

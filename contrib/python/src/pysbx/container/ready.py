@@ -21,7 +21,8 @@ from typing import Any
 
 from pysbx.base import children
 from pysbx.container.bundle import Bundle
-from pysbx.container.container import Container, OutputCallback
+from pysbx.container.container import Container
+from pysbx.container.streams import OutputCallback
 
 # How long containers wait after the last call with their options.
 KEPT_SEC = 60.0

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from pysbx.container import bundle
-from pysbx.container.container import Cancelled, Container, Message
+from pysbx.container.container import Container, Message
 from pysbx.container.exchange import exchange
 from pysbx.container.interpreter import Interpreter
+from pysbx.container.process import Cancelled
 from pysbx.errors import DependencyInstallError, SandboxError, SandboxTimeoutError
 from pysbx.options.declaration import wrong
 from pysbx.options.mount import Mount
@@ -223,7 +224,7 @@ def _run(
         try:
             exchange(container, made, {"op": "put", "files": files}, last=False)
             answer = exchange(container, made, run, last=True)
-            container.take_all()  # hand on the end of its output, with the traceback of an error
+            container.streams.take_all()  # hand on the end of its output, with the traceback of an error
         except Cancelled:
             raise disk_limit.Exceeded(watch.reason) from None
         except SandboxTimeoutError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
-from pysbx.container.container import MOST_LATE
+from pysbx.container.streams import MOST_LATE
 
 # Connections besides those that are answered: idle ones, and those whose request has not come yet.
 SPARE_CONNECTIONS = 256

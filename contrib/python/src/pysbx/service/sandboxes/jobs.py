@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pysbx.base.threads import Cancel
 from pysbx.calls.execution import Execution
-from pysbx.container.container import Cancelled
+from pysbx.container.process import Cancelled
 from pysbx.options.options import Options
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import STOPPING, Problem

@@ -17,7 +17,7 @@ from pysbx.calls.execution import Execution
 from pysbx.calls.processes import Command
 from pysbx.calls.session import Sandbox
 from pysbx.calls.terminal import Terminal
-from pysbx.container.container import Cancelled
+from pysbx.container.process import Cancelled
 from pysbx.options.options import Options
 from pysbx.service.connections.problems import ENDED, NO_SESSION, REQUEST, SESSIONS, Problem
 from pysbx.service.sandboxes.allowance import Allowance, Ledger
