@@ -9,27 +9,13 @@ import re
 from pathlib import Path
 
 import pysbx
-from pysbx import Sandbox, run_code
+from pysbx import AsyncSandbox, Sandbox, run_code
 from pysbx.options.keywords import OPTIONS
 
 PAGES = Path(__file__).parents[2] / "docs/pages/reference"
 API = (PAGES / "python-api.md").read_text(encoding="utf-8")
 SESSIONS = (PAGES / "sessions.md").read_text(encoding="utf-8")
 COMMAND = (PAGES / "pysbx-command.md").read_text(encoding="utf-8")
-# Attributes for other parts of the package: the service, the prompt and the kernel.
-INTERNAL = {
-    "carry_out",
-    "complete",
-    "cpu_sec",
-    "fork_into",
-    "open_control",
-    "open_program",
-    "options",
-    "place",
-    "process",
-    "python",
-    "run_typed",
-}
 
 
 def first_cells(page: str, *, having: str) -> str:
@@ -50,11 +36,16 @@ def test_each_variable_that_is_read_is_documented() -> None:
 
 
 def test_each_method_of_a_session_is_documented() -> None:
-    there = {name for name in dir(Sandbox) if not name.startswith("_")}
     documented = set(re.findall(r"`(\w+)", first_cells(SESSIONS, having="`interrupt()`")))
     assert {"call", "save"} <= documented
-    assert there - INTERNAL == documented & there
-    assert documented - there == set(), "a method that does not exist"
+    for session, own in ((Sandbox(), {"options"}), (AsyncSandbox(), {"sandbox"})):
+        names = {name for name in dir(session) if not name.startswith("_")}
+        assert names == documented - {"options"} | own, type(session).__name__
+    assert "`session.sandbox`" in SESSIONS
+
+
+def test_the_package_shows_its_names_and_no_modules() -> None:
+    assert [name for name in dir(pysbx) if not name.startswith("_")] == sorted(pysbx.__all__)
 
 
 def test_each_argument_of_run_code_is_documented() -> None:

@@ -147,15 +147,15 @@ def test_lines_are_remembered_from_one_shell_to_the_next(terminal: Terminal, tmp
 def test_completion_of_hostile_names_has_bounds() -> None:
     forged = "import sys\nsys.modules['pysbx_inside.prompt'].complete = lambda request: {'names': %s}"
     with Sandbox() as session:
-        assert "print(" in session.complete("prin")
-        assert session.complete("n" * 1000) == []
+        assert "print(" in session._complete("prin")
+        assert session._complete("n" * 1000) == []
         session.run("class Slow:\n    def __dir__(self):\n        while True: pass\nslow = Slow(); x = 41")
-        assert session.complete("slow.a") == []
+        assert session._complete("slow.a") == []
         assert session.run("x + 1").value == "42"
         session.run(forged % "['a' * 201, 5, 'b'] + ['c'] * 1000")
-        assert session.complete("a") == ["b"] + ["c"] * 197
+        assert session._complete("a") == ["b"] + ["c"] * 197
         session.run(forged % "5")
-        assert session.complete("a") == []
+        assert session._complete("a") == []
 
 
 def test_ctrl_c_is_for_the_program() -> None:

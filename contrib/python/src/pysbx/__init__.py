@@ -119,5 +119,5 @@ if not TYPE_CHECKING:
         return value
 
     def __dir__() -> list[str]:
-        """Return the names that an import binds, and those that a first use binds."""
-        return sorted({*globals(), *__all__, *_MODULES})
+        """Return the names of __all__ and Python's own."""
+        return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

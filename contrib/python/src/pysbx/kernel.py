@@ -285,10 +285,10 @@ def run(
     try:
         with session, _signals(session, cancel):
             session.put({CONNECTION: _inner(connection)})
-            forwarder = Forwarder(session.open_control(), listeners)
+            forwarder = Forwarder(session._open_control(), listeners)
             argv = [MODULE, "-f", f"/work/{CONNECTION}"]
             request = run_request("", options, last=False, argv=argv, module=MODULE)
-            return _code(session.carry_out({**request, "kernel": True}), on_stderr)
+            return _code(session._carry_out({**request, "kernel": True}), on_stderr)
     except Cancelled:
         return TERMINATED
     finally:

@@ -71,7 +71,7 @@ class OutputLimitError(SandboxError):
 
 
 class Program:
-    """A program with pipes: see Sandbox.open_program.
+    """A program with pipes: see Sandbox._open_program.
 
     Attributes:
         on_output: called with "stdout" or "stderr" and bytes, as they come, by the thread of communicate().

@@ -236,10 +236,10 @@ class Sandbox:
         """
         fork = Sandbox(options=self.options)
         fork._on_output, fork._heard = self._on_output, self._heard
-        self.fork_into(fork)
+        self._fork_into(fork)
         return fork
 
-    def fork_into(self, fork: Sandbox) -> None:
+    def _fork_into(self, fork: Sandbox) -> None:
         """Let another session continue from the state of this one; see fork().
 
         Args:
@@ -315,7 +315,7 @@ class Sandbox:
             self._container.interrupt()
 
     @property
-    def python(self) -> tuple[int, int] | None:
+    def _python(self) -> tuple[int, int] | None:
         """Major and minor version of its Python, as the sandbox says; None before its first use."""
         return None if self._container is None else self._container.version
 
@@ -325,7 +325,7 @@ class Sandbox:
         return self._ended
 
     @property
-    def cpu_sec(self) -> float:
+    def _cpu_sec(self) -> float:
         """CPU time that all processes of the session have used, also between runs, in seconds.
 
         It is at most ten milliseconds old.
@@ -404,7 +404,7 @@ class Sandbox:
         request = run_request(source, self.options, last=False, argv=arguments, stdin=stdin)
         return self._carry_out_heard(request, timeout_sec, on_stdout, on_stderr)
 
-    def run_typed(self, source: str, stdin: int = -1) -> Execution:
+    def _run_typed(self, source: str, stdin: int = -1) -> Execution:
         """Run source text that was typed at a prompt: its value gets the name `_`.
 
         Args:
@@ -412,9 +412,9 @@ class Sandbox:
             stdin: a descriptor that it reads from: a pipe, because the code could type into a terminal. -1 is none.
         """
         request = run_request(source, self.options, last=False, argv=[""], prompt=True)
-        return self.carry_out(request, None, stdin)
+        return self._carry_out(request, None, stdin)
 
-    def complete(self, typed: str) -> list[str]:
+    def _complete(self, typed: str) -> list[str]:
         """Return the names in the session that begin with a text, as for a prompt; none if that takes too long."""
         with self._lock:
             answer = self._exchange({"op": "complete", "text": typed[:MAX_TYPED]}, COMPLETE_SEC)
@@ -440,11 +440,11 @@ class Sandbox:
 
             container.streams.on_output = heard if any(own.values()) else before
             try:
-                return self.carry_out(request, timeout_sec)
+                return self._carry_out(request, timeout_sec)
             finally:
                 container.streams.on_output = before
 
-    def carry_out(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Execution:
+    def _carry_out(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Execution:
         """Carry out a request for a run, and return how it went; see run and exchange.exchange."""
         if timeout_sec is not None:
             OPTIONS["timeout_sec"].check(timeout_sec)
@@ -520,7 +520,7 @@ class Sandbox:
         said = command if isinstance(command, str) else " ".join(request["command"])
         return Process(self._ask, pid, said, self._keep)
 
-    def process(self, pid: int) -> Process:
+    def _process(self, pid: int) -> Process:
         """Return a process in the background by its number; a use of it says whether there is one."""
         return Process(self._ask, pid, "", self._keep)
 
@@ -593,14 +593,14 @@ class Sandbox:
 
         made = Forward(check_port(port))
         try:
-            made.begin(self.open_control())
+            made.begin(self._open_control())
         except BaseException:
             made.close()
             raise
         self._forwards.append(made)
         return made
 
-    def open_control(self) -> socket.socket:
+    def _open_control(self) -> socket.socket:
         """Start a process in the sandbox that connects to its ports, and return the socket by which it is told to.
 
         Raises:
@@ -630,7 +630,7 @@ class Sandbox:
                 raise
         return ours
 
-    def open_program(
+    def _open_program(
         self,
         command: Command,
         *,
@@ -657,7 +657,7 @@ class Sandbox:
         request = command_request("program", command, self.options, cwd, env) | {"merged": merged}
         return Program(self._open(request, "the program cannot be started", socket.SOCK_SEQPACKET))
 
-    def place(self, action: str, path: str, **more: Any) -> Message:
+    def _place(self, action: str, path: str, **more: Any) -> Message:
         """Ask for something to be done with a file or directory, and return the answer: see inside/places.py.
 
         Raises:

@@ -83,7 +83,7 @@ def _completer(session: Sandbox) -> Callable[[str, int], str | None]:
                 return INDENT
             with contextlib.suppress(SandboxError):
                 # The sandbox has made the names, and the terminal shows them.
-                found.extend(name for name in session.complete(text) if not re.search(CONTROLS, name))
+                found.extend(name for name in session._complete(text) if not re.search(CONTROLS, name))
         return found[number] if number < len(found) else None
 
     return complete
@@ -152,7 +152,7 @@ class _Shell:
         """Say what the prompt leads to."""
         options = self._session.options
         self._session.files()  # it begins
-        version = ".".join(map(str, self._session.python or ()))
+        version = ".".join(map(str, self._session._python or ()))
         network = NETWORK.get(options.allow_network.kind) or str(options.allow_network)
         limits = f"{network}, {options.memory_mb} MiB, {options.timeout_sec:g} seconds for each statement"
         self._write(f"Python {version} in a sandbox of pysbx {VERSION}: {limits}\n")
@@ -177,9 +177,9 @@ class _Shell:
         before = signal.signal(signal.SIGINT, self._on_interrupt)
         try:
             if not self._typed:
-                return self._session.run_typed(source)
+                return self._session._run_typed(source)
             with self._keyboard.passed() as reading:
-                return self._session.run_typed(source, reading)
+                return self._session._run_typed(source, reading)
         finally:
             signal.signal(signal.SIGINT, before)
 

@@ -88,7 +88,7 @@ class PysbxExecutor(RemotePythonExecutor):
     def run_code_raise_errors(self, code: str) -> CodeOutput:
         """Run the code of a step. Its exceptions become an AgentError, whose text the agent shows to its model."""
         try:
-            done = self.sandbox.run_typed(code)
+            done = self.sandbox._run_typed(code)
         except SandboxError as error:
             raise AgentError(f"The sandbox cannot run the code: {error}", self.logger) from error
         if done.error is not None and done.error.type.endswith(self.FINAL_ANSWER_EXCEPTION):

@@ -154,7 +154,7 @@ class Workspace:
         """
         if timeout_sec is not None and not 0 < timeout_sec < threading.TIMEOUT_MAX:
             raise ValueError(f"timeout_sec: {timeout_sec!r} is not a number of seconds")
-        program = self.sandbox.open_program(command, cwd=self.absolute(cwd), env=env, merged=merged)
+        program = self.sandbox._open_program(command, cwd=self.absolute(cwd), env=env, merged=merged)
         if begun is not None:
             begun(program)
         return program.communicate(stdin, timeout_sec, limit)
@@ -165,7 +165,7 @@ class Workspace:
         Raises:
             SandboxFileError: this and all that follow; its class says why.
         """
-        found = self.sandbox.place("stat", path)
+        found = self.sandbox._place("stat", path)
         name = posixpath.basename(path.rstrip("/"))
         return _entry(path, [name, *(found.get(key) for key in ("kind", "size", "mtime"))])
 
@@ -178,22 +178,22 @@ class Workspace:
 
     def list(self, path: str) -> list[Entry]:
         """Return the entries of a directory by name."""
-        entries = self.sandbox.place("list", path, limit=ENTRIES).get("entries")
+        entries = self.sandbox._place("list", path, limit=ENTRIES).get("entries")
         if not isinstance(entries, list) or not all(isinstance(one, list) and one for one in entries):
             raise ForgedAnswerError(MALFORMED)
         return [_entry(posixpath.join(path, str(one[0])), one) for one in entries]
 
     def make_directory(self, path: str) -> None:
         """Make a directory, and those above it; one that exists is no error."""
-        self.sandbox.place("make", path)
+        self.sandbox._place("make", path)
 
     def remove(self, path: str) -> None:
         """Remove a file, a link, or a directory with its content, but no directory that the sandbox needs."""
-        self.sandbox.place("remove", path)
+        self.sandbox._place("remove", path)
 
     def realpath(self, path: str) -> str:
         """Return a path without links and "..", which may lead to nothing."""
-        found = self.sandbox.place("resolve", path).get("path")
+        found = self.sandbox._place("resolve", path).get("path")
         if not isinstance(found, str) or not found.startswith("/"):
             raise ForgedAnswerError(MALFORMED)
         return found
@@ -207,7 +207,7 @@ class Workspace:
         content, state = bytearray(), None
         piece = min(PIECE, self.sandbox.options.answer_limit // 2)
         while True:
-            answer = self.sandbox.place("read", path, offset=len(content), limit=min(piece, limit + 1 - len(content)))
+            answer = self.sandbox._place("read", path, offset=len(content), limit=min(piece, limit + 1 - len(content)))
             part, now = answer.get("content"), answer.get("state")
             if not isinstance(part, bytes) or len(part) > piece:
                 raise ForgedAnswerError(MALFORMED)
@@ -225,7 +225,7 @@ class Workspace:
         for offset in range(0, max(1, len(content)), PIECE):
             part = content[offset : offset + PIECE]
             last = offset + PIECE >= len(content)
-            self.sandbox.place("write", path, token=token, offset=offset, content=part, last=last)
+            self.sandbox._place("write", path, token=token, offset=offset, content=part, last=last)
 
     def close(self) -> None:
         """End the session and all of its processes."""

@@ -120,7 +120,7 @@ def add_commands(app: FastAPI, jobs: Jobs, sessions: Sessions, find: Callable[[s
 
     async def act(identifier: str, pid: int, work: Callable[[Process], T]) -> T:
         with meant():
-            return await sessions.use(find(identifier), lambda sandbox: work(sandbox.process(pid)))
+            return await sessions.use(find(identifier), lambda sandbox: work(sandbox._process(pid)))
 
     @app.post("/v1/sessions/{identifier}/shell", response_model=Report, name="run_command")
     async def shell(identifier: str, wanted: ShellCommand) -> Response:

@@ -78,7 +78,7 @@ class CommandTools:
     async def _act(self, session_id: str, pid: int, work: Callable[[Process], T]) -> T:
         session = self._sessions.find(caller.get(), session_id)
         with meant():
-            return await self._sessions.use(session, lambda sandbox: work(sandbox.process(pid)))
+            return await self._sessions.use(session, lambda sandbox: work(sandbox._process(pid)))
 
     async def run_command(
         self,

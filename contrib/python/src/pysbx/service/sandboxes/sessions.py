@@ -120,7 +120,7 @@ class Sessions:
         forked = await self._begin(
             session.owner,
             session.options,
-            lambda new: self.use(session, lambda sandbox: sandbox.fork_into(new.sandbox)),
+            lambda new: self.use(session, lambda sandbox: sandbox._fork_into(new.sandbox)),
         )
         forked.sent = session.sent
         return forked
@@ -202,7 +202,7 @@ class Sessions:
             try:
                 return work(session.sandbox)
             finally:
-                spent = session.sandbox.cpu_sec
+                spent = session.sandbox._cpu_sec
 
         try:
             if session.sandbox.ended:
@@ -287,7 +287,7 @@ class Sessions:
             self._ended.popitem(last=False)
         session.cancel.set()
         await asyncio.to_thread(session.sandbox.close)
-        self._charge(session, session.sandbox.cpu_sec)
+        self._charge(session, session.sandbox._cpu_sec)
         session.cancel.close()
 
     async def watch(self) -> None:
@@ -295,7 +295,7 @@ class Sessions:
         while True:
             await asyncio.sleep(min(self.idle_sec / 4, LOOK_SEC))
             for one in tuple(self._known.values()):
-                self._charge(one, await asyncio.to_thread(getattr, one.sandbox, "cpu_sec"))
+                self._charge(one, await asyncio.to_thread(getattr, one.sandbox, "_cpu_sec"))
                 if one.terminal is not None and not self._ledger.has_cpu_left(one.owner):
                     one.terminal_end = SPENT
                     one.terminal.hang_up()
