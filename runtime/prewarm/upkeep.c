@@ -41,7 +41,7 @@ static int remove_one(const struct store *store, const char *key, struct error *
     enum store_file file;
     struct stat st;
     if (!store_file_parse(key, name, &file) || file != STORE_SNAPSHOT ||
-        !store_file_stat(store, key, STORE_SNAPSHOT, &st))
+        !(store_file_stat(store, key, STORE_SNAPSHOT, &st) || store_file_stat(store, key, STORE_FAILED, &st)))
         return error_text(err, -ENOENT, "there is no snapshot '%s'", key);
     return store_remove(store, key, err);
 }

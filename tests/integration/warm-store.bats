@@ -237,6 +237,18 @@ PYTHON
     stderr_has "there is no snapshot '../warm'"
 }
 
+@test "warm prune KEY: a failed snapshot, so that the next start tries again" {
+    local key
+    preload no_such_module
+    expect 0 either -c 'print("cold")'
+    key=$(runtime warm list | awk '$2 == "failed" { print $1 }')
+    expect 0 runtime warm prune "$key"
+    output_is "1 removed"
+    [[ -z $(store_files) ]]
+    expect 1 runtime warm prune "$key"
+    stderr_has "there is no snapshot '$key'"
+}
+
 @test "warm prune: snapshots that are too old, too large, all" {
     runtime warm build --bundle bundle
     preload decimal
