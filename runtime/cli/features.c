@@ -49,7 +49,6 @@ static int features_run(struct invocation *invocation, void *values, struct erro
             },
         .apparmor = true,
         .selinux = true,
-        .intel_rdt = {.enabled = true, .schemata = true, .monitoring = true},
         .memory_policy = true,
         .idmap_mounts = true,
         .net_devices = true,

@@ -18,7 +18,6 @@ struct update_values {
     struct opt_i64 cpu_period, cpu_quota, cpu_share, cpu_idle, cpu_burst;
     const char *cpuset_cpus, *cpuset_mems;
     struct opt_i64 pids_limit, blkio_weight;
-    const char *l3_cache_schema, *mem_bw_schema;
 };
 
 #define AT(field) offsetof(struct update_values, field)
@@ -38,10 +37,6 @@ static const struct option options[] = {
     {"cpuset-mems", 0, OPTION_STRING, AT(cpuset_mems), "LIST", "memory nodes to use", NULL},
     {"pids-limit", 0, OPTION_INTEGER, AT(pids_limit), "N", "number of processes, -1 for no limit", NULL},
     {"blkio-weight", 0, OPTION_INTEGER, AT(blkio_weight), "WEIGHT", "share of disk access, 10 to 1000", NULL},
-    {"l3-cache-schema", 0, OPTION_STRING, AT(l3_cache_schema), "SCHEMA",
-     "share of the cache for a container with linux.intelRdt, such as L3:0=f", NULL},
-    {"mem-bw-schema", 0, OPTION_STRING, AT(mem_bw_schema), "SCHEMA",
-     "share of memory bandwidth for such a container, such as MB:0=50", NULL},
     {0},
 };
 
@@ -129,12 +124,7 @@ static int text_of_options(struct arena *a, const struct update_values *values, 
 static int update_run(struct invocation *invocation, void *values, struct error *err)
 {
     const struct update_values *update = values;
-    const struct spec_intel_rdt rdt = {.l3_cache_schema = update->l3_cache_schema,
-                                       .mem_bw_schema = update->mem_bw_schema};
-    const bool schemata = rdt.l3_cache_schema != NULL || rdt.mem_bw_schema != NULL;
     bool any = update_any_given(update);
-    if (schemata && !any && update->resources == NULL)
-        return container_update(invocation->runtime, invocation->args[0], NULL, &rdt, err);
     if (any == (update->resources != NULL))
         return error_text(err, -EINVAL,
                           any ? "--resources excludes options with limits: remove them, or --resources"
@@ -149,7 +139,7 @@ static int update_run(struct invocation *invocation, void *values, struct error 
     ret = spec_parse_resources(invocation->arena, text, size, &resources, err);
     if (ret < 0)
         return error_wrap(err, "resources");
-    return container_update(invocation->runtime, invocation->args[0], resources, schemata ? &rdt : NULL, err);
+    return container_update(invocation->runtime, invocation->args[0], resources, err);
 }
 
 const struct command command_update = {

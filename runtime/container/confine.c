@@ -59,7 +59,6 @@ static int refuse_containers(const struct spec *spec, struct error *err)
         {l->net_devices.count > 0, "linux.netDevices"},
         {l->cgroups_path != NULL, "linux.cgroupsPath"},
         {l->resources != NULL, "linux.resources"},
-        {l->intel_rdt != NULL, "linux.intelRdt"},
         {l->sysctl.count > 0, "linux.sysctl"},
         {l->masked_paths.count > 0, "linux.maskedPaths"},
         {l->readonly_paths.count > 0, "linux.readonlyPaths"},

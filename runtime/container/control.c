@@ -8,7 +8,6 @@
 #include "base/sys.h"
 #include "container/lifecycle.h"
 #include "container/lookup.h"
-#include "sandbox/intelrdt.h"
 #include "spec/spec.h"
 
 /* A container that a command has looked up, until the command ends. */
@@ -95,34 +94,14 @@ int container_resume(const struct runtime_options *rt, const char *id, struct er
     return ret < 0 ? ret : cgroup_thaw(&s.record.cgroup, err);
 }
 
-/* Plan new schemata, and open resctrl. */
-static int plan_rdt(struct subject *s, const struct spec_intel_rdt *rdt, struct intelrdt_plan *plan,
-                    int *root, struct error *err)
-{
-    if (s->record.rdt_group == NULL)
-        return error_text(err, -EINVAL,
-                          "container '%s' has no linux.intelRdt, whose schemata could be changed",
-                          s->record.id);
-    int ret = intelrdt_plan(&s->arena, rdt, s->record.id, plan, err);
-    if (ret == 0)
-        ret = *root = intelrdt_open(err);
-    return ret < 0 ? ret : 0;
-}
-
 int container_update(const struct runtime_options *rt, const char *id, const struct spec_resources *resources,
-                     const struct spec_intel_rdt *rdt, struct error *err)
+                     struct error *err)
 {
     cleanup_subject struct subject s;
-    cleanup_fd int root = -1;
-    struct intelrdt_plan plan = {0};
     int ret = subject_open(rt, id, &s, err);
     if (ret == 0)
         ret = need_running(&s, "update", err);
-    if (ret == 0 && rdt != NULL)
-        ret = plan_rdt(&s, rdt, &plan, &root, err);
-    if (ret == 0 && resources != NULL)
-        ret = cgroup_update(&s.arena, &s.record.cgroup, resources, err);
-    return ret == 0 && rdt != NULL ? intelrdt_update(s.record.rdt_group, &plan, root, err) : ret;
+    return ret < 0 ? ret : cgroup_update(&s.arena, &s.record.cgroup, resources, err);
 }
 
 int container_pids(struct arena *a, const struct runtime_options *rt, const char *id, pid_t **pids,

@@ -77,11 +77,6 @@ static void fill_record(struct creation *c, const struct create_options *options
         .chrooted = (plan->namespaces.make & CLONE_NEWNS) == 0,
         .mount_namespace = joined_mount_namespace(plan),
         .cgroup = plan->cgroup->ref,
-        .rdt_group = plan->intelrdt.group,
-        .rdt_monitor = plan->intelrdt.monitor,
-        /* A group named after the container is its own even if the runtime dies before it can record that. */
-        .rdt_made = {.group = plan->intelrdt.group != NULL && !plan->intelrdt.named,
-                     .monitor = plan->intelrdt.monitor != NULL},
         .has_seccomp = plan->has_process && plan->process.seccomp.filter != NULL,
         .seccomp_flags = plan->process.seccomp.flags,
         .seccomp_listener = plan->process.seccomp.notify ? plan->process.seccomp.listener_path : NULL,

@@ -16,7 +16,6 @@
 #include "container/lifecycle.h"
 #include "container/record.h"
 #include "container/record_copies.h"
-#include "sandbox/intelrdt.h"
 #include "sandbox/mount/rootfs.h"
 
 /* How long a killed init may take to end, in milliseconds. */
@@ -82,16 +81,6 @@ static int remove_cgroup(const struct deletion *d, struct error *err)
     return 0;
 }
 
-static int remove_rdt(const struct deletion *d, struct error *err)
-{
-    const struct record *record = d->record;
-    if (!record->rdt_made.group && !record->rdt_made.monitor)
-        return 0;
-    cleanup_fd int root = intelrdt_open(err);
-    return root < 0 ? root
-                    : intelrdt_destroy(record->rdt_group, record->rdt_monitor, &record->rdt_made, root, err);
-}
-
 static int detach_root(const struct deletion *d, struct error *err)
 {
     return d->record->chrooted ? rootfs_detach(d->record->rootfs, d->record->mount_namespace, err) : 0;
@@ -121,7 +110,7 @@ static int remove_record(const struct deletion *d, struct error *err)
 }
 
 static int (*const steps[])(const struct deletion *d, struct error *err) = {
-    kill_init, remove_cgroup, remove_rdt, detach_root, run_poststop, remove_record};
+    kill_init, remove_cgroup, detach_root, run_poststop, remove_record};
 #define STEP_COUNT (sizeof(steps) / sizeof(steps[0]))
 
 int delete_recorded(int root, int dir, const struct record *record, struct error *err)

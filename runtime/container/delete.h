@@ -18,7 +18,7 @@ struct deletion {
 };
 
 /* Kill the processes that are left, and remove everything that the container's record names. The order is:
- * first process, cgroup, resctrl groups, mount of the root, record. The poststop hooks run before the record
+ * first process, cgroup, mount of the root, record. The poststop hooks run before the record
  * is removed. Stop at the first step that fails; the call can be repeated. Return 0 or a negative errno. */
 int delete_recorded(int root, int dir, const struct record *record, struct error *err);
 

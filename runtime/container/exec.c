@@ -26,7 +26,6 @@
 #include "container/tracing.h"
 #include "container/wait.h"
 #include "sandbox/detach.h"
-#include "sandbox/intelrdt.h"
 #include "sandbox/oom.h"
 #include "sandbox/seccomp/notify.h"
 
@@ -245,12 +244,7 @@ static int exec_receive(struct execution *x, struct error *err)
 /* Apply the settings that a late clone inherits from the child. */
 static int exec_settle(const struct execution *x, struct error *err)
 {
-    int ret = oom_apply(x->options->process, x->pid, err);
-    if (ret < 0 || x->record.rdt_group == NULL)
-        return ret;
-    struct intelrdt_plan rdt = {.group = x->record.rdt_group, .monitor = x->record.rdt_monitor};
-    cleanup_fd int root = intelrdt_open(err);
-    return root < 0 ? root : intelrdt_join(&rdt, root, x->pid, err);
+    return oom_apply(x->options->process, x->pid, err);
 }
 
 static int exec_follow(struct execution *x, struct error *err)

@@ -11,7 +11,6 @@
 struct arena;
 struct error;
 struct json_out;
-struct spec_intel_rdt;
 struct spec_resources;
 
 /* Let the init of a created container go on to its program, and run the poststart hooks. */
@@ -31,9 +30,9 @@ int container_pause(const struct runtime_options *rt, const char *id, struct err
 /* Thaw the container's cgroup. */
 int container_resume(const struct runtime_options *rt, const char *id, struct error *err);
 
-/* Change limits of a container that is not stopped. resources, rdt: NULL for none of this kind. */
+/* Change limits of a container that is not stopped. */
 int container_update(const struct runtime_options *rt, const char *id, const struct spec_resources *resources,
-                     const struct spec_intel_rdt *rdt, struct error *err);
+                     struct error *err);
 
 /* Return the pids of all processes in the container, as the caller's pid namespace numbers them, in the
  * arena. */

@@ -242,7 +242,6 @@ int plan_make(struct arena *a, const struct runtime_options *rt, const struct cr
     ret = sysctl_plan(a, &spec->linux_->sysctl, &out->sysctl, err);
     if (ret < 0)
         return ret;
-    ret = intelrdt_plan(a, spec->linux_->intel_rdt, options->id, &out->intelrdt, err);
     out->traceable =
         tracing_possible(&out->namespaces, out->has_process && tracing_capable(&out->process.caps));
     return ret < 0 ? ret : plan_first(options, out, err);
@@ -316,10 +315,6 @@ void plan_describe(const struct plan *plan, struct json_out *out)
     if (plan->netdev.count > 0) {
         json_out_key(out, "netDevices");
         netdev_describe(&plan->netdev, out);
-    }
-    if (plan->intelrdt.group != NULL) {
-        json_out_key(out, "intelRdt");
-        intelrdt_describe(&plan->intelrdt, out);
     }
     json_out_pair_bool(out, "traceable", plan->traceable);
     json_out_pair_bool(out, "init", plan->process.first.wanted);

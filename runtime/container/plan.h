@@ -11,7 +11,6 @@
 #include "container/options.h"
 #include "container/process.h"
 #include "sandbox/idmap.h"
-#include "sandbox/intelrdt.h"
 #include "sandbox/namespaces.h"
 #include "sandbox/net/netdev.h"
 #include "sandbox/sysctl.h"
@@ -40,7 +39,6 @@ struct plan {
     struct rootfs_plan *rootfs_plan;
     struct sysctl_plan sysctl;
     struct netdev_plan netdev;
-    struct intelrdt_plan intelrdt;
     struct cgroup_plan *cgroup;
     bool traceable; /* container/tracing.h */
 };

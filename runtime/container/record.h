@@ -18,7 +18,6 @@
 
 #include "base/arena.h"
 #include "cgroup/cgroup.h"
-#include "sandbox/intelrdt.h"
 #include "spec/spec.h"
 
 struct error;
@@ -59,9 +58,6 @@ struct record {
     /* The path of the mount namespace in which the root was mounted; NULL: the runtime's. */
     const char *mount_namespace;
     struct cgroup_ref cgroup;
-    /* The resctrl groups that were made for the container, or NULL. */
-    const char *rdt_group, *rdt_monitor;
-    struct intelrdt_made rdt_made;
     bool has_seccomp;
     unsigned seccomp_flags;
     const char *seccomp_listener, *seccomp_metadata;

@@ -126,15 +126,6 @@ static int write_copies(struct creation *c, struct error *err)
     return write_state_file(c, RECORD_SECCOMP, filter->filter, filter->count * sizeof(*filter->filter), err);
 }
 
-static int create_rdt(struct creation *c, pid_t pid, struct error *err)
-{
-    const struct intelrdt_plan *rdt = &c->plan.intelrdt;
-    if (rdt->group == NULL)
-        return 0;
-    cleanup_fd int root = intelrdt_open(err);
-    return root < 0 ? root : intelrdt_create(rdt, root, pid, &c->record.rdt_made, err);
-}
-
 /* Take the steps up to the scope. The caller must finish `job` also after a failure. */
 static int begin_child(struct creation *c, pid_t pid, struct cgroup_job **job, struct error *err)
 {
@@ -168,9 +159,7 @@ static int serve_child(struct creation *c, pid_t pid, struct error *err)
     if (ret < 0)
         return error_set(err, ret, "read the start time of process %d", (int)pid);
     c->record.start_time = stat.start_time;
-    ret = create_rdt(c, pid, err);
-    if (ret == 0)
-        ret = write_copies(c, err);
+    ret = write_copies(c, err);
     log_step("write copies of the configuration", c->plan.id);
     return ret;
 }

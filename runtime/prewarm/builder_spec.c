@@ -241,7 +241,6 @@ const struct spec *builder_spec(struct arena *a, const struct start *start,
     *out->linux_ = *from->linux_;
     make_namespaces(a, from, out->linux_);
     out->linux_->net_devices.count = 0;
-    out->linux_->intel_rdt = NULL;
     out->linux_->cgroups_path = make_cgroups_path(a, start, from->linux_->cgroups_path);
     return out;
 }

@@ -69,11 +69,7 @@ static void features_write_linux(struct json_out *out, const struct features_fac
     write_seccomp(out, facts);
     write_enabled(out, "apparmor", facts->apparmor);
     write_enabled(out, "selinux", facts->selinux);
-    features_open_map(out, "intelRdt");
-    json_out_pair_bool(out, "enabled", facts->intel_rdt.enabled);
-    json_out_pair_bool(out, "schemata", facts->intel_rdt.schemata);
-    json_out_pair_bool(out, "monitoring", facts->intel_rdt.monitoring);
-    json_out_map_close(out);
+    write_enabled(out, "intelRdt", false);
     if (facts->memory_policy) {
         features_open_map(out, "memoryPolicy");
         write_words(out, "modes", spec_memory_policy_modes);

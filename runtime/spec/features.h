@@ -27,9 +27,6 @@ struct features_facts {
         struct word_list supported_flags; /* those of them that this kernel and libseccomp support */
     } seccomp;
     bool apparmor, selinux;
-    struct {
-        bool enabled, schemata, monitoring;
-    } intel_rdt;
     bool memory_policy;
     bool idmap_mounts;
     bool net_devices;

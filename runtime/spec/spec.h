@@ -258,12 +258,6 @@ struct spec_seccomp {
     } syscalls;
 };
 
-struct spec_intel_rdt {
-    const char *clos_id, *l3_cache_schema, *mem_bw_schema;
-    struct str_list schemata;
-    bool enable_monitoring;
-};
-
 struct spec_memory_policy {
     const char *mode;      /* "MPOL_…" */
     const char *nodes;     /* "0-1,3" */
@@ -301,7 +295,7 @@ struct spec_linux {
     const char *cgroups_path;
     struct spec_resources *resources;
     struct json_text resources_text;
-    struct spec_intel_rdt *intel_rdt;
+    bool has_intel_rdt; /* which is refused */
     struct spec_memory_policy *memory_policy;
     struct str_map sysctl;
     /* spec_parse keeps only the text. spec_parse_seccomp makes structures of it, which is unnecessary if the

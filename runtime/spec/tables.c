@@ -423,16 +423,7 @@ static const struct field seccomp_fields[] = {
 };
 const struct schema seccomp_schema = SCHEMA(seccomp_fields, struct spec_seccomp);
 
-/* linux.intelRdt, linux.memoryPolicy, linux.personality */
-static const struct field intel_rdt_fields[] = {
-    STRING("closID", struct spec_intel_rdt, clos_id, EMPTY_NULL),
-    STRING("l3CacheSchema", struct spec_intel_rdt, l3_cache_schema, EMPTY_NULL),
-    STRING("memBwSchema", struct spec_intel_rdt, mem_bw_schema, EMPTY_NULL),
-    STRINGS("schemata", struct spec_intel_rdt, schemata, ANY),
-    BOOL("enableMonitoring", struct spec_intel_rdt, enable_monitoring),
-};
-static const struct schema intel_rdt_schema = SCHEMA(intel_rdt_fields, struct spec_intel_rdt);
-
+/* linux.memoryPolicy, linux.personality */
 /* set_mempolicy(2) */
 const char *const spec_memory_policy_modes[] = {
     "MPOL_BIND",      "MPOL_DEFAULT",        "MPOL_INTERLEAVE",          "MPOL_LOCAL",
@@ -472,7 +463,7 @@ static const struct field linux_fields[] = {
     STRING("cgroupsPath", struct spec_linux, cgroups_path, EMPTY_NULL),
     OBJECT("resources", struct spec_linux, resources, struct spec_resources, resources_schema),
     TEXT("resources", struct spec_linux, resources_text),
-    OBJECT("intelRdt", struct spec_linux, intel_rdt, struct spec_intel_rdt, intel_rdt_schema),
+    PRESENT("intelRdt", struct spec_linux, has_intel_rdt),
     OBJECT("memoryPolicy", struct spec_linux, memory_policy, struct spec_memory_policy, memory_policy_schema),
     STRING_MAP("sysctl", struct spec_linux, sysctl),
     TEXT("seccomp", struct spec_linux, seccomp_text),

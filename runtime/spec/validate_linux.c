@@ -279,24 +279,6 @@ static int validate_net_devices(const struct spec *spec, struct error *err)
     return 0;
 }
 
-static int validate_intel_rdt(const struct spec_intel_rdt *rdt, struct error *err)
-{
-    if (rdt == NULL)
-        return 0;
-    const char *id = rdt->clos_id;
-    if (id != NULL &&
-        (str_eq(id, ".") || str_eq(id, "..") || strchr(id, '/') != NULL || strchr(id, '\n') != NULL))
-        return error_set(err, -EINVAL, "linux.intelRdt.closID: '%s' is not the name of a directory", id);
-    if (rdt->l3_cache_schema != NULL && strchr(rdt->l3_cache_schema, '\n') != NULL)
-        return error_set(err, -EINVAL, "linux.intelRdt.l3CacheSchema: contains a newline");
-    if (rdt->mem_bw_schema != NULL && strchr(rdt->mem_bw_schema, '\n') != NULL)
-        return error_set(err, -EINVAL, "linux.intelRdt.memBwSchema: contains a newline");
-    for (size_t i = 0; i < rdt->schemata.count; i++)
-        if (strchr(rdt->schemata.items[i], '\n') != NULL)
-            return error_set(err, -EINVAL, "linux.intelRdt.schemata[%zu]: contains a newline", i);
-    return 0;
-}
-
 static bool has_flag(const struct str_list *flags, const char *flag)
 {
     for (size_t i = 0; i < flags->count; i++)
@@ -378,9 +360,8 @@ int validate_linux(const struct spec *spec, struct error *err)
     ret = validate_net_devices(spec, err);
     if (ret < 0)
         return ret;
-    ret = validate_intel_rdt(l->intel_rdt, err);
-    if (ret < 0)
-        return ret;
+    if (l->has_intel_rdt)
+        return error_text(err, -EINVAL, "linux.intelRdt: resctrl is not supported: remove the property");
     ret = validate_memory_policy(l->memory_policy, err);
     if (ret < 0)
         return ret;

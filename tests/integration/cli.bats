@@ -585,12 +585,6 @@ PY
     [[ $(<"$cgroup/pids.max") == 77 ]]
     expect 0 runtime update --resources - box <<<'{"pids": {"limit": 78}}'
     [[ $(<"$cgroup/pids.max") == 78 ]]
-    expect 1 runtime update --l3-cache-schema L3:0=f box
-    stderr_has "container 'box' has no linux.intelRdt"
-    # Nothing is applied if a part cannot be.
-    expect 1 runtime update --mem-bw-schema MB:0=50 --pids-limit 79 box
-    stderr_has "container 'box' has no linux.intelRdt"
-    [[ $(<"$cgroup/pids.max") == 78 ]]
 }
 
 @test "events: statistics once, at an interval, until the container stops" {

@@ -259,15 +259,12 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     is_refused "linux.personality.flags[0]"
 }
 
-@test "intelRdt: is an error if the kernel has no resctrl" {
-    [[ ! -e /sys/fs/resctrl/schemata ]] || skip "this machine has resctrl"
+@test "intelRdt: is refused, because resctrl is not supported" {
     make_bundle true
     configure 'linux["intelRdt"] = {"closID": "group", "schemata": ["L3:0=f"]}'
-    expect 1 run_box
-    stderr_has resctrl
-    check_untouched
-    configure 'linux["intelRdt"] = {"closID": "../escape"}'
-    is_refused "linux.intelRdt.closID: '../escape' is not the name of a directory"
+    is_refused "linux.intelRdt: resctrl is not supported: remove the property"
+    expect 0 runtime features
+    output_holds 'it["linux"]["intelRdt"] == {"enabled": False}'
 }
 
 @test "config.json: invalid JSON, a wrong type, a duplicate or a missing property is refused with its position" {

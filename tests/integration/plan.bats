@@ -123,10 +123,10 @@ PYTHON
     runtime delete --force box
 }
 
-@test "network devices and resctrl: as they are given" {
-    configure 'namespace("network"); linux["netDevices"] = {"lo-of-host": {"name": "lan"}}; linux["intelRdt"] = {"closID": "class", "schemata": ["L3:0=f"]}'
+@test "network devices: as they are given" {
+    configure 'namespace("network"); linux["netDevices"] = {"lo-of-host": {"name": "lan"}}'
     expect 0 runtime plan --bundle bundle box
-    output_holds 'it["netDevices"] == {"lo-of-host": "lan"} and it["intelRdt"]["group"] == "class" and "L3:0=f" in it["intelRdt"]["schemata"]'
+    output_holds 'it["netDevices"] == {"lo-of-host": "lan"}'
 }
 
 # A property that a table of runtime/spec/tables.c has, and that neither this list nor the plan has, fails here: every
@@ -147,7 +147,7 @@ WHERE = {
                 "ioPriority": "process.ioPriority", "execCPUAffinity": None},
     "linux": {"namespaces": "namespaces", "uidMappings": "userNamespace", "gidMappings": "userNamespace", "timeOffsets": "namespaces",
               "devices": "rootfs.devices", "netDevices": "netDevices", "cgroupsPath": "cgroup.path", "resources": "cgroup.limits",
-              "intelRdt": "intelRdt", "memoryPolicy": "process.memoryPolicy", "sysctl": "sysctl", "seccomp": "process.seccomp",
+              "intelRdt": None, "memoryPolicy": "process.memoryPolicy", "sysctl": "sysctl", "seccomp": "process.seccomp",
               "rootfsPropagation": "rootfs.propagation", "maskedPaths": "rootfs.maskedPaths",
               "readonlyPaths": "rootfs.readonlyPaths", "mountLabel": "mountLabel", "personality": "process.personality"},
     "spec": {"ociVersion": None, "root": "rootfs.root", "mounts": "rootfs.mounts", "process": "process", "hostname": "hostname",
@@ -165,7 +165,7 @@ for table, rows in WHERE.items():
 PYTHON
     configure 'process.update(oomScoreAdj=100, scheduler={"policy": "SCHED_BATCH"}, ioPriority={"class": "IOPRIO_CLASS_IDLE"})
 linux.update(personality={"domain": "LINUX32"}, memoryPolicy={"mode": "MPOL_LOCAL"}, sysctl={"kernel.msgmax": "9000"},
-             netDevices={"eth9": {}}, intelRdt={"closID": "c"}, rootfsPropagation="slave", mountLabel="system_u:object_r:x_t:s0")
+             netDevices={"eth9": {}}, rootfsPropagation="slave", mountLabel="system_u:object_r:x_t:s0")
 config.update(hostname="h", domainname="d"); user_namespace((0, 100000, 1000))'
     "$RUNTIME" plan --bundle bundle box >plan.json
     python3 where.py "$top"

@@ -84,7 +84,6 @@ static void test_features(void)
         .capabilities = list,
         .cgroup_systemd = true,
         .seccomp = {.enabled = true, .actions = list, .operators = list, .archs = list, .known_flags = list},
-        .intel_rdt = {.schemata = true},
         .memory_policy = true,
         .idmap_mounts = true,
         .annotations = {.items = &annotation, .count = 1},
@@ -118,7 +117,7 @@ static void test_features(void)
         is_str(first_word(root, lists[i]), "one", "features: %s", lists[i]);
     is_int(at(root, "linux.seccomp.supportedFlags")->count, 0, "features: an empty list is an array");
     ok(at(root, "linux.mountExtensions.idmap.enabled")->boolean &&
-           !at(root, "linux.netDevices.enabled")->boolean && at(root, "linux.intelRdt.schemata")->boolean &&
+           !at(root, "linux.netDevices.enabled")->boolean && !at(root, "linux.intelRdt.enabled")->boolean &&
            !at(root, "linux.selinux.enabled")->boolean && !at(root, "linux.apparmor.enabled")->boolean,
        "features: available and missing ones");
     is_str(first_word(root, "linux.memoryPolicy.modes"), "MPOL_BIND", "features: memory policies");

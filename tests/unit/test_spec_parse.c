@@ -116,7 +116,6 @@ static void test_linux(void)
         "\"devices\":[{\"type\":\"c\",\"path\":\"/dev/"
         "x\",\"major\":10,\"minor\":0,\"fileMode\":8630,\"uid\":7}],"
         "\"netDevices\":{\"eth0\":{\"name\":\"e\"},\"eth1\":{}},\"cgroupsPath\":\"/a\","
-        "\"intelRdt\":{\"closID\":\"c\",\"schemata\":[\"L3:0=f\"],\"enableMonitoring\":true},"
         "\"memoryPolicy\":{\"mode\":\"MPOL_BIND\",\"nodes\":\"0\",\"flags\":[\"MPOL_F_STATIC_NODES\"]},"
         "\"sysctl\":{\"net.ipv4.ip_forward\":\"1\"},\"rootfsPropagation\":\"rslave\",\"maskedPaths\":[\"/"
         "m\"],"
@@ -137,7 +136,6 @@ static void test_linux(void)
        "linux.devices");
     is_str(l->net_devices.items[0].new_name, "e", "linux.netDevices: new name");
     ok(l->net_devices.items[1].new_name == NULL, "linux.netDevices: no new name");
-    ok(l->intel_rdt->enable_monitoring && l->intel_rdt->schemata.count == 1, "linux.intelRdt");
     ok(l->memory_policy->flags.count == 1, "linux.memoryPolicy");
     is_str(l->sysctl.items[0].value, "1", "linux.sysctl");
     is_str(l->rootfs_propagation, "rslave", "linux.rootfsPropagation");

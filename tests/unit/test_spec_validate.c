@@ -203,12 +203,7 @@ static const struct {
     {"{\"type\":\"network\"}", "\"netDevices\":{\"a\":{\"name\":\"b\"},\"b\":{}}",
      "linux.netDevices: two devices would be named 'b'"},
 
-    {"", "\"intelRdt\":{\"closID\":\"a\",\"schemata\":[\"L3:0=f\"]}", ""},
-    {"", "\"intelRdt\":{\"closID\":\"..\"}", "linux.intelRdt.closID: '..' is not the name of a directory"},
-    {"", "\"intelRdt\":{\"closID\":\"a/b\"}", "linux.intelRdt.closID: 'a/b' is not the name of a directory"},
-    {"", "\"intelRdt\":{\"schemata\":[\"a\",\"b\\nc\"]}", "linux.intelRdt.schemata[1]: contains a newline"},
-    {"", "\"intelRdt\":{\"l3CacheSchema\":\"b\\nc\"}", "linux.intelRdt.l3CacheSchema: contains a newline"},
-    {"", "\"intelRdt\":{\"memBwSchema\":\"b\\nc\"}", "linux.intelRdt.memBwSchema: contains a newline"},
+    {"", "\"intelRdt\":{}", "linux.intelRdt: resctrl is not supported: remove the property"},
 
     {"", "\"memoryPolicy\":{\"mode\":\"MPOL_BIND\",\"nodes\":\"0-1,3\"}", ""},
     {"", "\"memoryPolicy\":{\"mode\":\"MPOL_PREFERRED\",\"nodes\":\"\"}", ""},
