@@ -23,8 +23,20 @@ load serve.bash
 @test "its program is no root, and its files cannot be changed" {
     start "${NESTED[@]}" --
     [[ $(podman exec serve id -u) == 1000 ]]
-    expect 1 podman exec serve touch /usr/local/bin/x
+    expect 1 podman exec serve touch /opt/app-root/x
     stderr_has "Read-only file system"
+}
+
+@test "neither the wheels of the build nor a compiler's cache remain in it" {
+    podman run --rm --entrypoint sh "$IMAGE" -c 'ls -A /tmp' >left
+    [[ ! -s left ]] || { cat left; return 1; }
+}
+
+@test "a user that it does not know, in group 0, as OpenShift chooses it" {
+    [[ $PODMAN_MODE == root ]] || skip "a user has no numbers for OpenShift's users"
+    start --user 1000700000:0 "${RESTRICTED[@]}" -- --listen 0.0.0.0:8888 --best-effort --isolation process
+    [[ $(ask /execute '{"code": "print(6 * 7)"}' | member stdout) == 42 ]] || { podman logs serve; return 1; }
+    [[ $(podman exec serve id -u) == 1000700000 ]]
 }
 
 @test "a restricted container: refused with the option that is missing, and isolation=process works" {

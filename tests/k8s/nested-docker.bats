@@ -13,15 +13,18 @@ VOLUMES=/run/pysbx-pod
 POD=(--rm --network host --env KUBERNETES_SERVICE_HOST=10.96.0.1 --cap-drop all --security-opt no-new-privileges
     --read-only --volume "$VOLUMES/tmp:/tmp" --volume "$VOLUMES/cache:/var/cache/pysbx" --entrypoint pysbx)
 
-# Docker's `load` of the whole archive takes minutes: give it the layer, and the configuration that Podman reads.
-import_layer() {
-    local archive=$1 line
+# Docker's `load` of the whole archive takes minutes: give it the files, and the configuration that Podman reads.
+import_files() {
+    local archive=$1 line container
     local -a changes=()
     command podman load --quiet --input "$archive" >/dev/null
     while read -r line; do changes+=(--change "ENV $line"); done < <(
         command podman image inspect --format '{{range .Config.Env}}{{println .}}{{end}}' localhost/pysbx | grep .)
-    docker import "${changes[@]}" --change "USER $(command podman image inspect --format '{{.Config.User}}' localhost/pysbx)" \
-        "$(echo "${archive%/*}"/layer-*.tar)" localhost/pysbx >/dev/null
+    container=$(command podman create localhost/pysbx)
+    command podman export "$container" |
+        docker import "${changes[@]}" --change "USER $(command podman image inspect --format '{{.Config.User}}' localhost/pysbx)" \
+            - localhost/pysbx >/dev/null
+    command podman rm "$container" >/dev/null
 }
 
 setup_file() {
@@ -36,7 +39,7 @@ setup_file() {
         --pidfile "$ENGINE/dockerd.own.pid" --exec-opt native.cgroupdriver=cgroupfs --storage-driver overlay2 \
         --bridge none --iptables=false
     await_daemon dockerd docker version
-    import_layer "$archive"
+    import_files "$archive"
     # Objects of the very first container remain: the parents of cgroups.
     docker run --rm --network host localhost/pysbx true
 }
