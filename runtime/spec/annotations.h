@@ -94,9 +94,9 @@ void annotations_settle(struct arena *a, const struct policy *policy, bool root_
 const char **annotations_unsafe(struct arena *a, size_t *count);
 
 /* Warn about annotations run.pysbx.* that this release does not know, and about ignored ones. Unknown ones
- * are no error, because a newer release may know them. The warning about ignored ones is one line that needs
- * no --log-level. Call this once in a command, and not before the command can begin anew (base/libraries.h).
- * */
+ * are no error, because a newer release may know them. A name that may be misspelt, and the ignored ones,
+ * need no --log-level. Call this once in a command, and not before the command can begin anew
+ * (base/libraries.h). */
 void annotations_warn(struct arena *a, const struct str_map *annotations,
                       const struct annotations_ignored *ignored);
 

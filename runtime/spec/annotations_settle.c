@@ -12,9 +12,10 @@
 #include "base/text.h"
 #include "spec/policy.h"
 
+#define NOT_KNOWN    "not known to this release, and ignored"
 #define PREFIX       "run.pysbx."
 #define COMPARED_MAX 32 /* longer names are not compared, because a typing error does not explain them */
-#define NAMED_MAX    4  /* ignored annotations that a warning names */
+#define NAMED_MAX    4  /* annotations that are named without --log-level */
 
 /* Return why the annotation is ignored, or NULL if it is honoured. */
 static const char *objection(struct arena *a, const struct policy *policy, const char *path, const char *name)
@@ -149,14 +150,19 @@ static void warn_ignored(struct arena *a, const struct annotations_ignored *igno
 void annotations_warn(struct arena *a, const struct str_map *annotations,
                       const struct annotations_ignored *ignored)
 {
+    size_t named = 0;
     warn_ignored(a, ignored);
     for (size_t i = 0; i < annotations->count; i++) {
         const char *name = annotations->items[i].key;
         if (!annotation_is_unknown(name))
             continue;
         const char *near = nearest(name);
-        log_warning("annotation '%.128s': not known to this release, and ignored%s%s%s", name,
-                    near != NULL ? "; is '" : "", near != NULL ? near : "", near != NULL ? "' meant?" : "");
+        if (near == NULL)
+            log_warning("annotation '%.128s': " NOT_KNOWN, name);
+        else if (named++ < NAMED_MAX)
+            log_notice("annotation '%.128s': " NOT_KNOWN "; is '%s' meant?", name, near);
+        else
+            log_warning("annotation '%.128s': " NOT_KNOWN "; is '%s' meant?", name, near);
     }
 }
 
