@@ -1,6 +1,5 @@
 /* create and run: they have the same options, and differ in whether the program starts at once. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
 
@@ -95,8 +94,6 @@ static int run_run(struct invocation *invocation, void *values, struct error *er
     const struct create_options *options = values;
     if (options->detach && options->status_file != NULL)
         return error_set(err, -EINVAL, "option '--status-file' needs a foreground: leave out '--detach'");
-    if (options->block_fd != 0 && fcntl((int)options->block_fd, F_GETFD) < 0)
-        return error_set(err, -errno, "option '--block-fd': descriptor %u", options->block_fd);
     return prewarm_run(invocation->runtime, complete(invocation, values), &invocation->exit_code, err);
 }
 

@@ -3,6 +3,7 @@
 #include "container/create.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -218,6 +219,15 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
     struct plan_source of_bundle;
     *out = CREATION_NONE;
     out->goal = goal;
+    bool makes = goal != CREATION_STAYS_A_PLAN;
+    /* The first step, because the file is told of every error. A descriptor that is missing now may soon be
+     * another one. */
+    int missing = options->block_fd != 0 && fcntl((int)options->block_fd, F_GETFD) < 0 ? errno : 0;
+    out->status_file = makes ? status_file_open(options->status_file, err) : -1;
+    if (makes && options->status_file != NULL && out->status_file < 0)
+        return out->status_file;
+    if (missing != 0)
+        return error_set(err, -missing, "option '--block-fd': descriptor %u", options->block_fd);
     if (source == NULL) {
         int ret = record_check_id(options->id, err);
         if (ret == 0)
@@ -226,10 +236,6 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
             return ret;
         source = &of_bundle;
     }
-    bool makes = goal != CREATION_STAYS_A_PLAN;
-    out->status_file = makes ? status_file_open(options->status_file, err) : -1;
-    if (makes && options->status_file != NULL && out->status_file < 0)
-        return out->status_file;
     out->root = record_open_root(record_root(&out->arena, rt->root), makes, err);
     if (out->root < 0 && makes)
         return out->root;

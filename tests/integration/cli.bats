@@ -428,6 +428,18 @@ PY
     expect 1 runtime --log log --log-format json create --bundle bundle box
     output=$(<log)
     output_holds 'it["code"] == "no-workdir" and it["msg"] == it["detail"]'
+    # Also if the first steps fail: the id, the bundle, its configuration, other options.
+    told() { # the beginning of the file, and the arguments
+        expect 1 runtime run --status-file status "${@:2}"
+        [[ $(<status) == "error $1"* && $(wc -l <status) == 1 ]]
+    }
+    told "other invalid container id 'a/b': " --bundle bundle a/b
+    told "other bundle 'missing': does not exist" --bundle missing box
+    told "other option '--block-fd': descriptor 99" --bundle bundle --block-fd 99 box
+    echo '{"ociVersion": ' >bundle/broken.json
+    told "other config.json: line 2: parse error" --bundle bundle --config broken.json box
+    echo '{"ociVersion": "1.0.0", "process": {"cwd": 5}}' >bundle/broken.json
+    told "other config.json: process.cwd: expected a string" --bundle bundle --config broken.json box
     configure 'config["annotations"] = {"run.pysbx.warm": "require"}; process["args"] = ["python3", "-i"]'
     rm log
     expect 1 runtime --log log --log-format json create --bundle bundle box
