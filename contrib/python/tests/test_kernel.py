@@ -56,6 +56,7 @@ class Kernel:
                 found["data"].append(content["data"])
             elif message["msg_type"] == "error":
                 found["error"] = content["ename"]
+                found["hint"] = "".join(content["traceback"]).partition("\nhint: ")[2]
 
         self.client.execute_interactive(source, timeout=60, output_hook=hear, allow_stdin=False)
         return found
@@ -130,6 +131,33 @@ def test_pip_says_at_once_that_there_is_no_network(sand: Kernel) -> None:
     assert sand.run("!pip install -q 'none-such>1' 2>/dev/null")["stream"] == said
     assert "already satisfied" in sand.run("%pip install 'numpy>1'")["stream"]
     assert sand.run("def say(text):\n    !echo {text}\nsay('local')")["stream"] == "local\r\n"
+
+
+def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_part.py").touch()
+    monkeypatch.chdir(tmp_path)
+    again = "repeat its `pysbx kernel install` with {}, and restart it".format
+    files = f"a sandbox has files of its own: {again('--mount DIR:/data')}"
+    no_network = f"the sandbox has no network: {again('--network host.example')}"
+    own = again(f"--mount {tmp_path}/own_part.py:/work/own_part.py")
+    expected = {
+        "import cv2.dnn": f"module 'cv2' is not in the sandbox: {again('--with opencv-python')}",
+        "import a_thing": f"module 'a_thing' is not in the sandbox: {again('--with a_thing')}",
+        "import pandsa": "module 'pandsa' is not in the sandbox: did you mean 'pandas'?",
+        "import own_part": f"module 'own_part' is a file beside the notebook: {own}",
+        "open('/srv/x.csv')": files,
+        "import socket; socket.getaddrinfo('x.example', 1)": no_network,
+        "bytearray(1 << 40)": f"hold less at a time, or {again('more --memory')}",
+        "{}['x']": "",  # as in every notebook
+    }
+    sand = Kernel()
+    try:
+        assert {source: sand.run(source)["hint"] for source in expected} == expected
+        assert f"hint: {files}\n" in sand.run("!ls data")["stream"]
+        assert f"hint: {no_network}\n" in sand.run("!git clone https://x.example")["stream"]
+        assert "hint" not in sand.run("!ls /; ls none-such\n!echo none-such; false")["stream"]
+    finally:
+        sand.close()
 
 
 def ask_debugger(sand: Kernel, command: str, **arguments: Any) -> Any:

@@ -29,6 +29,7 @@ from pysbx.calls.processes import refuse_inspected
 from pysbx.calls.session import Sandbox
 from pysbx.container.process import Cancelled
 from pysbx.errors import SandboxError
+from pysbx.options.hints import of_kernel
 from pysbx.options.options import Options, make_options
 
 Json = dict[str, Any]
@@ -288,7 +289,8 @@ def run(
             forwarder = Forwarder(session._open_control(), listeners)
             argv = [MODULE, "-f", f"/work/{CONNECTION}"]
             request = run_request("", options, last=False, argv=argv, module=MODULE)
-            return _code(session._carry_out({**request, "kernel": True}), on_stderr)
+            hints = of_kernel(options, Path.cwd()) if options.hints else {}
+            return _code(session._carry_out({**request, "kernel": True, "hints": hints}), on_stderr)
     except Cancelled:
         return TERMINATED
     finally:

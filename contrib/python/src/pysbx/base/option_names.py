@@ -101,6 +101,22 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         **OF_A_SERVER,
     },
 }
+# The words of hints in a Jupyter kernel.
+KERNEL: Final[dict[str, str]] = {
+    name: f"repeat its `pysbx kernel install` with {said}, and restart it"
+    for name, said in {
+        "memory": "more --memory",
+        "time": "more --timeout",
+        "file_size": "more --file-size",
+        "room": "more --tmp-size",
+        "processes": "more --processes",
+        "network": "--network host.example",
+        "private": "--network private:host.example",
+        "files": "--mount DIR:/data",
+        "package": "--with {0}",
+        "own": "--mount {0}/{{0}}.py:/work/{{0}}.py",
+    }.items()
+} | {"hosts": "those of --network", "stdin": "a cell with ! has none", "notebook": "a kernel allows it"}
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,10 @@ IGNORED = ("matplotlib", "config", "load_ext", "reload_ext", "autoreload", "rese
 SITE = "/work/.packages"
 NO_PIP = "this sandbox has no pip: name the packages when the sandbox is made"
 NO_NETWORK = "this sandbox has no network: name the packages when the sandbox is made, or use Sandbox.install"
+# Programs that need a network, and those whose words are files.
+LOADERS = ("apt", "apt-get", "conda", "curl", "git", "mamba", "npm", "uv", "wget")
+READERS = ("cat", "cp", "du", "head", "less", "ls", "mv", "python", "python3", "tail", "tar", "unzip", "wc")
+hints: dict[str, Any] = {}  # of a kernel: see options/hints.py
 _loop: Any = None
 
 
@@ -197,28 +201,64 @@ def _pip(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:
     importlib.invalidate_caches()
 
 
-def _pip_words(command: str) -> list[str]:
-    """Return the arguments of pip if a command begins with a call of it; otherwise none."""
+def _words(command: str) -> list[str]:
+    """Return the words of the first program that a command calls."""
     found = shlex.shlex(command, posix=True, punctuation_chars=True)
     found.whitespace_split = True
     try:
-        words = list(takewhile(lambda word: not set(word) <= set("();<>|&"), found))
+        return list(takewhile(lambda word: not set(word) <= set("();<>|&"), found))
     except ValueError:
         return []
-    program, *rest = words or [""]
+
+
+def _pip_words(command: str) -> list[str]:
+    """Return the arguments of pip if a command begins with a call of it; otherwise none."""
+    program, *rest = _words(command) or [""]
     if rest[:2] == ["-m", "pip"] and os.path.basename(program).startswith("python"):
         return rest[2:]
     return rest if program in ("pip", "pip3") else []
 
 
-def refuse_pip(module: Any) -> None:
-    """Change ipykernel.zmqshell: if pip would download where there is no network, say so instead."""
-    system = module.system
+def hint(kind: str, message: str = "") -> str:
+    """Return what to do about an error in a kernel, or ""."""
+    from difflib import get_close_matches
+
+    for rule, pattern, text in hints.get("rules", ()):
+        found = re.match(pattern, message, re.DOTALL) if rule == kind else None
+        if found is None:
+            continue
+        name = found[1] if "{0}" in text else ""
+        # A misspelt name may be that of a package, and a hostile one.
+        if name and name not in hints["known"] and (meant := get_close_matches(name, hints["known"], 1, 0.8)):
+            return f"module '{name}' is not in the sandbox: did you mean '{meant[0]}'?"
+        return str(text.replace("{0}", name))
+    return ""
+
+
+def _hint_for_command(command: str) -> str:
+    """Return what to do about a command that has failed, or ""."""
+    program, *words = _words(command) or [""]
+    if program in LOADERS and not has_network():
+        return hint("gaierror")
+    missing = (word for word in words if not word.startswith("-") and not os.path.exists(os.path.expanduser(word)))
+    return hint("FileNotFoundError") if program in READERS and any(missing) else ""
+
+
+def change_ipykernel(module: Any) -> None:
+    """Change ipykernel.zmqshell: hints follow errors. If pip would download where there is no network, say so."""
+    system, show = module.system, module.ZMQInteractiveShell._showtraceback
+
+    def show_hint(self: Any, kind: Any, value: Any, lines: list[str]) -> Any:
+        said = hint(kind.__name__, str(value))
+        return show(self, kind, value, [*lines, f"\nhint: {said}"] if said else lines)
 
     def run(command: str) -> Any:
         words = [word for word in _pip_words(command) if not word.isdigit()]  # as in 2>/dev/null
         if words[:1] != ["install"] or has_network():
-            return system(command)
+            code = system(command)
+            if code and (said := _hint_for_command(command)):
+                print(f"hint: {said}", file=sys.stderr)
+            return code
         # Without downloads, and also where only other programs may install packages.
         tried = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", *words[1:]]
         if not subprocess.run(tried, check=False, capture_output=True).returncode:
@@ -232,10 +272,10 @@ def refuse_pip(module: Any) -> None:
         print(said, file=sys.stderr)
         return 1
 
-    module.system = run
+    module.system, module.ZMQInteractiveShell._showtraceback = run, show_hint
 
 
-PATCHES = {"ipykernel.zmqshell": refuse_pip}
+PATCHES = {"ipykernel.zmqshell": change_ipykernel}
 
 
 def _directory(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:

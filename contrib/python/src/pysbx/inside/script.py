@@ -153,9 +153,10 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         own_files.forget_hidden(sys.path[0])
     patches.install(pools.PATCHES)
     if request.get("kernel"):  # which shows figures and objects itself
-        from .notebook import PATCHES
+        from . import notebook
 
-        patches.install(PATCHES)
+        notebook.hints.update(request["hints"])
+        patches.install(notebook.PATCHES)
     else:
         patches.install(figures.PATCHES | display.PATCHES)
         if not request.get("prompt"):

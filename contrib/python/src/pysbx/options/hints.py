@@ -9,9 +9,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from pysbx.base.module_origin import is_own_name
-from pysbx.base.option_names import current
+from pysbx.base.option_names import KERNEL, current
 from pysbx.options.keywords import Options
 
 # Modules that are installed under another name.
@@ -138,55 +140,51 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
 Advice = Callable[[re.Match[str], Iterable[str]], str]
 
 
-def _say(sentence: str) -> Advice:
-    """Return advice that is always the same, but for the names that options have: see words.OPTIONS."""
-    return lambda match, names: sentence.format_map(current().options)
-
-
-# The type, a pattern of the message, and the hint. The first that fits counts.
-RULES: tuple[tuple[str, str, Advice], ...] = (
-    ("NameError", r"name '__file__' is", _say("the program is in no file: files of a sandbox are in /work")),
+# The type, a pattern of the message, and the hint, in which {…} is an option as option_names.OPTIONS has it. The first
+# that fits counts.
+RULES: tuple[tuple[str, str, str | Advice], ...] = (
+    ("NameError", r"name '__file__' is", "the program is in no file: files of a sandbox are in /work"),
     ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
     ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _unassigned),
     ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
     ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
-    ("ImportError", r"cannot import name '(?P<name>[^']+)'", _say("this version of the package has no such name")),
-    ("KeyError", r"", _say("test with `in`, or use .get(key)")),
-    ("IndexError", r"", _say("the sequence is shorter than expected: check len() first")),
-    ("FileNotFoundError", r"", _say("a sandbox has files of its own: {files}")),
-    ("OSError", r".*\[Errno 30\]", _say("only /work, /output and /tmp can be written to")),
-    ("OSError", r".*\[Errno 97\]", _say(NO_NETWORK)),
-    ("URLError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
-    ("gaierror", r"", _say(NO_NETWORK)),
-    ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", _say(NO_NETWORK)),
-    ("ConnectError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
-    *((kind, PRIVATE, _say("the host is in a private network: {private}")) for kind in REFUSED),
-    *((kind, ELSEWHERE, _say("the name leads to this machine, or to none: use another name")) for kind in REFUSED),
-    *((kind, r".*403[: ].*is not among the hosts of this sandbox", _say(NOT_ALLOWED)) for kind in REFUSED),
-    ("PermissionError", r".*\[Errno 1\]", _say("the sandbox forbids this system call")),
-    ("OSError", r".*\[Errno 27\]", _say("the file is too large: write less, or {file_size}")),
-    ("OSError", r".*\[Errno 28\]", _say("the file system is full: write less, or {room}")),
-    ("BlockingIOError", r".*\[Errno 11\]", _say("too many processes or threads: start fewer, or {processes}")),
-    ("RuntimeError", r"can't start new thread", _say("too many processes or threads: start fewer, or {processes}")),
-    ("_ArrayMemoryError", r"", _say("hold less at a time, or {memory}")),  # numpy's
-    ("MemoryError", r"", _say("hold less at a time, or {memory}")),
-    ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", _say("compiled code failed: an extension module, or ctypes")),
-    ("Timeout", r"", _say("do less, or {time}")),
-    ("EOFError", r"EOF when reading a line", _say("standard input has no further line: {stdin}")),
-    ("RecursionError", r"", _say("a function calls itself without an end, or too deeply")),
-    ("ZeroDivisionError", r"", _say("the divisor is zero: test it first")),
-    ("IndentationError", r"", _say("indent with four spaces throughout")),
-    ("SyntaxError", r"'await' outside function", _say(f"{AWAIT}; at the top level {{notebook}}")),
-    ("SyntaxError", r"'await' outside", _say(AWAIT)),
-    ("SyntaxError", r".*never closed", _say("a bracket is opened and not closed")),
-    ("TypeError", r".*unsupported operand type", _say("convert one of the two first: int(), float() or str()")),
-    ("TypeError", r".*'NoneType' object is not", _say("the value is None: a call before has returned nothing")),
-    ("JSONDecodeError", r"", _say("the text is not JSON: print its beginning")),
-    ("UnicodeDecodeError", r"", _say("the bytes are in another encoding: open(…, encoding=…)")),
+    ("ImportError", r"cannot import name '(?P<name>[^']+)'", "this version of the package has no such name"),
+    ("KeyError", r"", "test with `in`, or use .get(key)"),
+    ("IndexError", r"", "the sequence is shorter than expected: check len() first"),
+    ("FileNotFoundError", r"", "a sandbox has files of its own: {files}"),
+    ("OSError", r".*\[Errno 30\]", "only /work, /output and /tmp can be written to"),
+    ("OSError", r".*\[Errno 97\]", NO_NETWORK),
+    ("URLError", r".*\[Errno (-\d|97|101)\]", NO_NETWORK),
+    ("gaierror", r"", NO_NETWORK),
+    ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", NO_NETWORK),
+    ("ConnectError", r".*\[Errno (-\d|97|101)\]", NO_NETWORK),
+    *((kind, PRIVATE, "the host is in a private network: {private}") for kind in REFUSED),
+    *((kind, ELSEWHERE, "the name leads to this machine, or to none: use another name") for kind in REFUSED),
+    *((kind, r".*403[: ].*is not among the hosts of this sandbox", NOT_ALLOWED) for kind in REFUSED),
+    ("PermissionError", r".*\[Errno 1\]", "the sandbox forbids this system call"),
+    ("OSError", r".*\[Errno 27\]", "the file is too large: write less, or {file_size}"),
+    ("OSError", r".*\[Errno 28\]", "the file system is full: write less, or {room}"),
+    ("BlockingIOError", r".*\[Errno 11\]", "too many processes or threads: start fewer, or {processes}"),
+    ("RuntimeError", r"can't start new thread", "too many processes or threads: start fewer, or {processes}"),
+    ("_ArrayMemoryError", r"", "hold less at a time, or {memory}"),  # numpy's
+    ("MemoryError", r"", "hold less at a time, or {memory}"),
+    ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", "compiled code failed: an extension module, or ctypes"),
+    ("Timeout", r"", "do less, or {time}"),
+    ("EOFError", r"EOF when reading a line", "standard input has no further line: {stdin}"),
+    ("RecursionError", r"", "a function calls itself without an end, or too deeply"),
+    ("ZeroDivisionError", r"", "the divisor is zero: test it first"),
+    ("IndentationError", r"", "indent with four spaces throughout"),
+    ("SyntaxError", r"'await' outside function", f"{AWAIT}; at the top level {{notebook}}"),
+    ("SyntaxError", r"'await' outside", AWAIT),
+    ("SyntaxError", r".*never closed", "a bracket is opened and not closed"),
+    ("TypeError", r".*unsupported operand type", "convert one of the two first: int(), float() or str()"),
+    ("TypeError", r".*'NoneType' object is not", "the value is None: a call before has returned nothing"),
+    ("JSONDecodeError", r"", "the text is not JSON: print its beginning"),
+    ("UnicodeDecodeError", r"", "the bytes are in another encoding: open(…, encoding=…)"),
 )
 
-NEEDED = _say("semaphores, shared memory and pools of processes need {container}: use threads without it")
-OWN_FILES = _say("without {container}, files are in the directories below $PYSBX_DIRECTORY, such as $TMPDIR")
+NEEDED = "semaphores, shared memory and pools of processes need {container}: use threads without it"
+OWN_FILES = "without {container}, files are in the directories below $PYSBX_DIRECTORY, such as $TMPDIR"
 # Those of a process without a container, which come first.
 OF_A_PROCESS = (
     ("PermissionError", r"\[Errno 13\] Permission denied(?:: '(?:/psm_|/dev/shm/).*)?$", NEEDED),
@@ -209,8 +207,35 @@ def hint(kind: str, message: str, names: Iterable[object] = (), *, contained: bo
     for rule, pattern, advice in RULES if contained else (*OF_A_PROCESS, *RULES):
         match = re.match(pattern, message, re.DOTALL) if rule == short else None
         if match is not None:
-            return advice(match, known) or None
+            return (advice.format_map(current().options) if isinstance(advice, str) else advice(match, known)) or None
     return None
+
+
+def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
+    """Return the hints for a Jupyter kernel, which cannot ask this program: rules, and names of known modules.
+
+    A rule is a type, a pattern of the message, and a hint in which {0} is the pattern's first group.
+
+    Args:
+        options: those of the kernel.
+        directory: that of the notebook.
+    """
+    words = KERNEL
+    own = sorted(path.stem for path in itertools.islice(directory.glob("*.py"), MAX_NAMES))
+    rules = []
+    if own:
+        text = f"module '{{0}}' is a file beside the notebook: {words['own'].format(directory)}"
+        rules.append(("ModuleNotFoundError", rf"No module named '({'|'.join(map(re.escape, own))})[.']", text))
+    for name, package in (*PACKAGES.items(), (r"(?!_)\w+", "{0}")):
+        text = f"module '{{0}}' is not in the sandbox: {words['package'].format(package)}"
+        rules.append(("ModuleNotFoundError", rf"No module named '({name})[.']", text))
+    for kind, pattern, advice in RULES:
+        # The others are about any Python.
+        if not isinstance(advice, str) or not re.search("[{]|sandbox|/work", advice):
+            continue
+        if not is_followed(advice.format_map(current().options), options):
+            rules.append((kind, pattern, advice.format_map(words)))
+    return {"rules": rules, "known": [*own, *KNOWN_MODULES]}
 
 
 def is_followed(found: str, options: Options) -> bool:
