@@ -70,7 +70,9 @@ def enter(page: Page, service: Server) -> None:
     page.mode("light")
     page.go(f"http://{service.address}/")
     page.wait("document.querySelector('#login').open")
-    # Before the first try the page complains of nothing.
+    # Before the first try the page complains of nothing, and asks for nothing that it cannot get.
+    assert page.complaints() == []
+    assert not [address for address in page.requests() if "/v1/" in address]
     assert page.value("[...document.querySelectorAll('.notice')].filter(one => one.checkVisibility()).length") == 0
     page.type(TOKEN)
     page.press("Enter")
@@ -131,6 +133,36 @@ def test_the_pages_need_no_token_and_load_nothing_from_elsewhere(service: Server
         assert stranger.post("/").status_code == 405
     assert service.client.get("/web/none").status_code == 404
     assert "/" not in service.client.get("/openapi.json").json()["paths"]
+
+
+@needs_browser
+def test_colours_for_a_terminal_are_colours_of_the_page(page: Page) -> None:
+    # A sequence may come in parts. Those that are not about colours are left out.
+    parts = [
+        r"\x1b[1;31mbad\x1b[22m red\x1b[0m plain \x1b[38;2;0;200;0mgreen\x1b",
+        r"[39m \x1b]0;title\x07",
+        r"\x1b[2K\x1b[94mend",
+    ]
+    source = "import sys, time\n" + "".join(f"sys.stdout.write('{part}'); time.sleep(0.2)\n" for part in parts)
+    assert run(page, source) == "bad red plain green end"
+    spans = "[...document.querySelectorAll('#output span')].map(one => [one.className, one.textContent])"
+    assert page.value(spans) == [
+        *(["bold colour1", "bad"], ["colour1", " red"], ["", " plain "]),
+        *(["colour2", "green"], ["", " "], ["colour4", "end"]),
+    ]
+    assert "<b>bold</b>" in run(page, "print('\\x1b[1m<b>bold</b>\\x1b[0m')")
+    failed = run(page, "import sys; print('\\x1b[31m', end='', file=sys.stderr); 1 / 0")
+    assert "ZeroDivisionError" in failed and "\x1b" not in failed
+
+
+@needs_browser
+def test_a_page_behind_a_proxy_that_has_a_token_asks_for_none(service: Server) -> None:
+    """The proxy adds it to each request, as the browser does here."""
+    with browser() as made:
+        made.send("Network.setExtraHTTPHeaders", headers={"Authorization": f"Bearer {TOKEN}"})
+        made.go(f"http://{service.address}/")
+        made.wait("document.querySelector('#about').textContent.startsWith('Python 3')")
+        assert not made.value("document.querySelector('#login').open")
 
 
 @needs_browser

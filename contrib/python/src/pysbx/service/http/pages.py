@@ -13,6 +13,8 @@ from pathlib import Path
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
+from pysbx.service.connections.admission import is_known
+
 WEB = Path(__file__).with_name("web")
 HTML = "text/html; charset=utf-8"
 FRAME = "/web/frame.html"
@@ -20,6 +22,7 @@ FRAME = "/web/frame.html"
 PAGES: tuple[tuple[str, str, str], ...] = (
     ("/", "index.html", HTML),
     (FRAME, "frame.html", HTML),
+    ("/web/colours.js", "colours.js", "text/javascript; charset=utf-8"),
     ("/web/page.css", "page.css", "text/css; charset=utf-8"),
     ("/web/page.js", "page.js", "text/javascript; charset=utf-8"),
     ("/web/service.js", "service.js", "text/javascript; charset=utf-8"),
@@ -87,13 +90,17 @@ def add_pages(app: FastAPI, *, agent_sandbox: bool = False) -> None:
         _add(app, route, (WEB / name).read_bytes(), kind)
 
 
-def _add_health(app: FastAPI) -> None:
+def _first_page() -> bytes:
+    """Return the page. It says whether the caller is known without the token that the page may have."""
     content = (WEB / "index.html").read_bytes()
+    return content.replace(b"<html ", b"<html data-known ", 1) if is_known.get() else content
 
+
+def _add_health(app: FastAPI) -> None:
     @app.get("/", name="agent_root", include_in_schema=False)
     async def root(request: Request) -> Response:
         if "text/html" in request.headers.get("accept", ""):
-            return Response(content, media_type=HTML, headers={**HEADERS, "Vary": "Accept"})
+            return Response(_first_page(), media_type=HTML, headers={**HEADERS, "Vary": "Accept"})
         said = {"status": "ok", "message": "Sandbox Runtime is active."}
         return JSONResponse(said, headers={"Vary": "Accept"})
 
@@ -103,4 +110,4 @@ def _add(app: FastAPI, route: str, content: bytes, kind: str) -> None:
 
     @app.get(route, name=f"page {route}", include_in_schema=False)
     async def page() -> Response:
-        return Response(content, media_type=kind, headers=headers)
+        return Response(_first_page() if route == "/" else content, media_type=kind, headers=headers)

@@ -1,6 +1,7 @@
 // The page: an editor, runs, their results, sessions. Output of code is shown as text, as an image, or in a frame that has
 // no origin and no network: see frame.html.
 
+import { Colours } from "./colours.js";
 import { addModes, call, element, events, json, keepToken, Problem, token } from "./service.js";
 
 const by = (id) => document.getElementById(id);
@@ -13,6 +14,7 @@ const MOST = 1_000_000;
 
 let running = null; // {abort, session} while a program runs
 let shown = 0;
+let colours = {}; // of each kind of output
 
 function complain(error) {
   const asks = error instanceof Problem && error.status === 401;
@@ -66,6 +68,7 @@ new ResizeObserver(() => { by("gutter").style.height = `${code.clientHeight}px`;
 
 function clear() {
   shown = 0;
+  colours = {};
   for (const id of ["facts", "output"]) by(id).replaceChildren();
   for (const id of ["violations", "figures", "files"]) by(id).hidden = true;
   by("violations").querySelector("tbody").replaceChildren();
@@ -79,9 +82,12 @@ function write(text, kind = "") {
   const output = by("output");
   const below = output.scrollHeight - output.scrollTop - output.clientHeight < 40;
   if (shown < MOST) {
-    const part = text.slice(0, MOST - shown);
-    if (output.lastChild && output.lastChild.className === kind) output.lastChild.append(part);
-    else output.append(element("span", { className: kind }, part));
+    colours[kind] = colours[kind] || new Colours();
+    for (const [classes, part] of colours[kind].parts(text.slice(0, MOST - shown))) {
+      const className = `${kind} ${classes}`.trim();
+      if (output.lastChild && output.lastChild.className === className) output.lastChild.append(part);
+      else output.append(element("span", { className }, part));
+    }
     if (shown + text.length >= MOST) output.append(element("span", { className: "warn" }, "\n[the page shows no more]\n"));
   }
   shown += text.length;
