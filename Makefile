@@ -266,6 +266,7 @@ SETUP_bench := build bench python
 SETUP_lint := build lint
 SETUP_docs := docs
 SETUP_wheel := build wheel
+SETUP_wheels := build wheel wheels
 SETUP_image := build wheel image
 SETUP_deb := build packaging
 
@@ -303,10 +304,12 @@ fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## the fuzz targets, with libFuzzer
 deb: ## the package of Debian
 	@BUILD='$(abspath $(BUILD))' contrib/packaging/build-deb
 
-# The package pysbx with the runtime in it, for x86-64 and aarch64, and its source archive: contrib/python/build-wheel. `make
-# wheel URL=https://HOST/OWNER/NAME` adds the addresses of the project to the metadata.
-wheel: ## the wheels of pysbx, which contain the runtime
-	@BUILD='$(abspath $(BUILD))' PYSBX_URL='$(URL)' contrib/python/build-wheel
+# The package pysbx with the runtime in it, and its source archive: contrib/python/build-wheel. `make wheels
+# URL=https://HOST/OWNER/NAME` adds the addresses of the project to the metadata.
+wheel: ## the wheel of pysbx for this machine, which contains the runtime
+wheels: ## the wheels of pysbx for x86-64 and aarch64
+wheel wheels:
+	@BUILD='$(abspath $(BUILD))' PYSBX_URL='$(URL)' contrib/python/build-wheel $(if $(filter wheels,$@),x86_64 aarch64)
 
 # From packages of Debian and wheels, without a registry: contrib/image/build.
 image: ## the container image of pysbx serve
@@ -332,4 +335,4 @@ clean: ## remove build/
 
 FORCE:
 
-.PHONY: help all install install-hook uninstall demo check check-all deb wheel image fuzz docs lint bench clean FORCE
+.PHONY: help all install install-hook uninstall demo check check-all deb wheel wheels image fuzz docs lint bench clean FORCE

@@ -29,7 +29,8 @@ python      | chromium curl gcc libc6-dev nginx-light openssl prometheus python3
 fuzz        | clang libclang-rt-dev python3-venv
 conformance | golang-go git crun
 packaging   | build-essential debhelper dpkg-dev git lintian
-wheel       | binutils gcc-aarch64-linux-gnu python3 python3-venv
+wheel       | binutils python3 python3-venv
+wheels      | gcc-aarch64-linux-gnu
 k8s         | curl golang-go gcc libc6-dev openssl prometheus python3 python3-yaml
 image       | buildah mmdebstrap python3 python3-venv crun runc curl golang-go nginx-light libnginx-mod-stream
 '
