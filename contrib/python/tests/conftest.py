@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from pysbx.base import runtime
+from pysbx.base import directories, runtime
 from pysbx.container import ready
 
 
@@ -40,3 +41,20 @@ def virtualenv() -> str:
     if sys.prefix == sys.base_prefix:
         pytest.skip("the tests do not run in a virtualenv")
     return sys.prefix
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No installed set but those of this test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    directories.cache_directory.cache_clear()
+    yield
+    directories.cache_directory.cache_clear()
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, own_cache: None) -> Path:
+    """An empty folder for wheels, and a cache of its own."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    return folder

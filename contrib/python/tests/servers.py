@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,3 +146,37 @@ def server(
     assert containers_of(process.pid) == []
     if found.address.startswith("unix:"):
         assert not Path(found.address.removeprefix("unix:")).exists()
+
+
+@contextmanager
+def jupyter(module: str, folder: Path, *options: str) -> Iterator[tuple[int, str]]:
+    """Run a server of Jupyter with files in a directory, and yield its port and its token."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    token = secrets.token_hex(16)
+    command = [
+        *(sys.executable, "-m", module, "--no-browser", *options),
+        *(f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"),
+        *("--ServerApp.allow_root=True", f"--ServerApp.root_dir={folder}"),
+    ]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder)
+    try:
+        wait_until(lambda: re.search(rf":{port}/.*token=", (folder / "log").read_text()), 60)
+        yield port, token
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0, (folder / "log").read_text()
+    wait_until(lambda: not containers(), 30)
+
+
+def killed_owner(program: str, count: int) -> None:
+    """Run a program that prints its number and then has so many containers: SIGKILL removes those as well."""
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    pid = int(child.stdout.readline())
+    wait_until(lambda: len(containers_of(pid)) == count)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    wait_until(lambda: not containers_of(pid), 30)

@@ -1,4 +1,4 @@
-"""A plugin of pytest for contrib/python/check: several processes share the files of tests.
+"""A plugin of pytest for contrib/python/check: processes share the files, and the report ends with the failed tests.
 
 Each process takes the name of the next file from a pipe, which the caller filled, collects that file, and runs its
 tests. So no process waits while another has files left, and each file is collected once. Collecting all of them takes
@@ -83,3 +83,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     # A process that comes when all files are taken is no error.
     session.testscollected = max(collected, 1)
     return True
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Print a line for each test that failed and for each error outside of one."""
+    for outcome in ("failed", "error"):
+        for report in terminalreporter.stats.get(outcome, []):
+            terminalreporter.write_line(f"failed: {report.nodeid}")

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,16 +26,11 @@ MONTH = 40 * 86400
 
 
 @pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def wheels(wheels: Path) -> Path:
     """A folder of wheels, and a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    directories.cache_directory.cache_clear()
-    folder = tmp_path / "wheels"
-    folder.mkdir()
     for name in ("thing", "other"):
-        make_wheel(folder, name, "1.0", f"name = '{name}'\n")
-    yield folder
-    directories.cache_directory.cache_clear()
+        make_wheel(wheels, name, "1.0", f"name = '{name}'\n")
+    return wheels
 
 
 def install(wheels: Path, *names: str) -> None:

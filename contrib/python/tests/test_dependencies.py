@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +30,12 @@ from tests.packages import make_source, make_wheel
 
 
 @pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def wheels(wheels: Path) -> Path:
     """A folder of wheels, and a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    directories.cache_directory.cache_clear()
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    make_wheel(folder, "thing", "1.0", "version = 1\n")
-    make_wheel(folder, "thing", "2.0", "version = 2\n")
-    make_wheel(folder, "user", "1.0", "import thing\nversion = thing.version\n", "thing<2")
-    yield folder
-    directories.cache_directory.cache_clear()
+    make_wheel(wheels, "thing", "1.0", "version = 1\n")
+    make_wheel(wheels, "thing", "2.0", "version = 2\n")
+    make_wheel(wheels, "user", "1.0", "import thing\nversion = thing.version\n", "thing<2")
+    return wheels
 
 
 def version_of(wheels: Path, *requirements: str, **options: Any) -> str:

@@ -6,11 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -24,6 +20,7 @@ from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
 from pysbx.options.options import make_options
 from tests.conftest import containers, descriptors
+from tests.servers import killed_owner
 from tests.test_session import STUBBORN
 
 
@@ -495,14 +492,4 @@ def test_a_program_that_is_killed_leaves_no_fork() -> None:
         "import os, time\nfrom pysbx import Sandbox\nsession = Sandbox(warm='require')\nfork = session.fork()\n"
         "print(os.getpid(), flush=True)\ntime.sleep(60)"
     )
-    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    name = f"-{int(child.stdout.readline())}-"
-    assert len([found for found in containers() if name in found]) == 2
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
-    deadline = time.monotonic() + 30
-    while [found for found in containers() if name in found]:
-        assert time.monotonic() < deadline, "a container is still there"
-        time.sleep(0.1)
+    killed_owner(program, 2)

@@ -6,13 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
-import socket
-import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +17,7 @@ import pytest
 import websockets
 
 from pysbx.command import main
-from tests.conftest import containers
-from tests.servers import wait_until
+from tests.servers import jupyter
 
 
 @pytest.fixture
@@ -32,23 +27,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name.lower()))
     options = ("--virtualenv", sys.prefix, "--memory", "1024")
     assert main(["kernel", "install", "--name", "sand", *options]) == 0, capfd.readouterr().err
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
-    token = secrets.token_hex(16)
-    command = [
-        *(sys.executable, "-m", "jupyter_server", "--no-browser", "--MappingKernelManager.default_kernel_name=sand"),
-        *(f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"),
-        *("--ServerApp.allow_root=True", f"--ServerApp.root_dir={tmp_path}"),
-    ]
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=tmp_path)
-    try:
-        wait_until(lambda: f":{port}/" in (tmp_path / "log").read_text(), 60)
+    with jupyter("jupyter_server", tmp_path, "--MappingKernelManager.default_kernel_name=sand") as (port, token):
         yield f"127.0.0.1:{port}/api/kernels{{}}?token={token}"
-    finally:
-        process.terminate()
-        process.wait(60)
-    wait_until(lambda: not containers(), 30)
 
 
 def request(code: str) -> dict[str, Any]:

@@ -6,12 +6,8 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import socket
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +15,7 @@ import pytest
 
 from pysbx.command import main
 from tests.browser import PROGRAM, SHIFT, Page, browser
-from tests.conftest import containers
-from tests.servers import wait_until
+from tests.servers import jupyter
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no chromium")
 
@@ -58,23 +53,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     notebook = {"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     (tmp_path / "work").mkdir()
     (tmp_path / "work/nb.ipynb").write_text(json.dumps(notebook))
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
-    token = secrets.token_hex(16)
-    command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--expose-app-in-browser", "--LabApp.news_url="),
-        *(f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"),
-        *("--ServerApp.allow_root=True", f"--ServerApp.root_dir={tmp_path / 'work'}"),
-    ]
-    with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=tmp_path)
-    try:
-        wait_until(lambda: f":{port}/lab?token=" in (tmp_path / "log").read_text(), 60)
+    with jupyter("jupyterlab", tmp_path / "work", "--expose-app-in-browser", "--LabApp.news_url=") as (port, token):
         yield f"http://127.0.0.1:{port}/lab/tree/nb.ipynb?token={token}&reset"
-    finally:
-        server.terminate()
-        assert server.wait(60) == 0, (tmp_path / "log").read_text()
-    wait_until(lambda: not containers(), 30)
 
 
 def picture(page: Page, name: str) -> None:

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pysbx import DependencyInstallError, SandboxOptionError, run_code
-from pysbx.base import directories, trees
+from pysbx.base import trees
 from pysbx.command import main
 from pysbx.container.interpreter import Interpreter, host_interpreter
 from pysbx.options.requirements import Script, normalise, normalise_all, of_script
@@ -32,17 +31,12 @@ print(thing.version)
 
 
 @pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def wheels(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of wheels, a cache of its own, and a working directory."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    directories.cache_directory.cache_clear()
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    make_wheel(folder, "thing", "1.0", "version = 1\n")
-    make_wheel(folder, "thing", "2.0", "version = 2\n")
-    yield folder
-    directories.cache_directory.cache_clear()
+    monkeypatch.chdir(wheels.parent)
+    make_wheel(wheels, "thing", "1.0", "version = 1\n")
+    make_wheel(wheels, "thing", "2.0", "version = 2\n")
+    return wheels
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])

@@ -6,9 +6,6 @@ import errno
 import json
 import os
 import pickle
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -32,7 +29,7 @@ from pysbx import (
     SandboxTimeoutError,
 )
 from pysbx.base import runtime
-from tests.conftest import containers
+from tests.servers import killed_owner
 
 
 def test_each_run_has_a_name_of_its_own_also_after_an_empty_one() -> None:
@@ -507,18 +504,7 @@ def test_the_child_dies_with_its_parent() -> None:
         "session.run('import ctypes; ctypes.CDLL(None).prctl(1, 0)')\n"
         "print(os.getpid(), flush=True)\nsession.run('import time; time.sleep(60)')"
     )
-    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    name = f"-{int(child.stdout.readline())}-"
-    time.sleep(0.3)
-    assert [found for found in containers() if name in found]
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
-    deadline = time.monotonic() + 30
-    while [found for found in containers() if name in found]:
-        assert time.monotonic() < deadline, "the container is still there"
-        time.sleep(0.1)
+    killed_owner(program, 1)
 
 
 def test_a_handler_that_raises_between_two_runs_does_not_end_the_session() -> None:

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from pysbx import DependencyInstallError, SandboxOptionError, run_code
-from pysbx.base import directories
 from pysbx.packages import sources
 from pysbx.packages.installers import reason_of
 from pysbx.packages.sources import VARIABLES_OF_REQUESTS
@@ -46,18 +45,15 @@ ADDRESS = "10.87.65.43"
 
 
 @pytest.fixture(autouse=True)
-def anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def anew(tmp_path: Path, own_cache: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache and a configuration of pip of its own."""
     for name in [
         name for name in os.environ if name.startswith(("PIP_", "SSL_CERT_")) or name in VARIABLES_OF_REQUESTS
     ]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    directories.cache_directory.cache_clear()
     sources.configuration.cache_clear()
     yield tmp_path
-    directories.cache_directory.cache_clear()
     sources.configuration.cache_clear()
 
 

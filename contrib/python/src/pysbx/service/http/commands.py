@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Annotated, TypeVar
 
 from fastapi import FastAPI, Path, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from pysbx.calls.processes import MAX_PID, Process, ProcessOutput
 from pysbx.service.connections.json_bounds import MAX_ARGUMENTS
 from pysbx.service.connections.problems import clean, meant
 from pysbx.service.http.bodies import NO_CONTENT, Binary, Strict, content_of, reported
-from pysbx.service.http.report import Report
+from pysbx.service.http.report import NewText, ProcessList, ProcessStarted, Report, process_list
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.sessions import Session, Sessions
 
@@ -62,33 +62,9 @@ class Signal(Strict):
     signal: str = Field(description="a name, such as INT or KILL")
 
 
-class ProcessStarted(BaseModel):
-    """A process that has been started."""
-
-    pid: int
-
-
-class ProcessInfo(BaseModel):
-    """A process in the background."""
-
-    pid: int
-    command: str = Field(description="its beginning")
-    exit_code: int | None = Field(description="null as long as it runs")
-
-
-class ProcessList(BaseModel):
-    """The processes of a session: those that run, and the last ones that have ended."""
-
-    processes: list[ProcessInfo]
-
-
-class NewOutput(BaseModel):
+class NewOutput(NewText):
     """The output of a process since it was read last."""
 
-    stdout: str
-    stderr: str
-    left_out: int = Field(description="bytes that were more than is kept")
-    exit_code: int | None = Field(description="null as long as it runs")
     open: bool = Field(description="whether more can come")
 
 
@@ -101,11 +77,6 @@ def new_output_of(output: ProcessOutput) -> NewOutput:
         exit_code=output.exit_code,
         open=output.open,
     )
-
-
-def info_of(process: Process) -> ProcessInfo:
-    """Return what is known of a process."""
-    return ProcessInfo(pid=process.pid, command=clean(process.command), exit_code=process.last_code)
 
 
 def add_commands(app: FastAPI, jobs: Jobs, sessions: Sessions, find: Callable[[str], Session]) -> None:
@@ -145,7 +116,7 @@ def add_commands(app: FastAPI, jobs: Jobs, sessions: Sessions, find: Callable[[s
     async def listing(identifier: str) -> ProcessList:
         """List the processes in the background of a session."""
         found = await sessions.use(find(identifier), lambda sandbox: sandbox.processes())
-        return ProcessList(processes=[info_of(one) for one in found])
+        return process_list(found)
 
     @app.post("/v1/sessions/{identifier}/processes/{pid}/read", name="read_process")
     async def read(identifier: str, pid: Pid, wanted: Reading) -> NewOutput:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from pysbx.calls.execution import Execution
+from pysbx.calls.processes import Process
 from pysbx.container.artifacts import MAX_LEFT_OUT
 from pysbx.errors import Violation
 from pysbx.service.connections.json_bounds import MAX_FILES
@@ -144,4 +146,40 @@ def report_of(done: Execution, session_ended: str = "") -> Report:
         warm=done.warm,
         cold_reason=None if done.cold_reason is None else clean(done.cold_reason),
         cold_code=None if done.cold_code is None else clean(done.cold_code),
+    )
+
+
+class ProcessStarted(BaseModel):
+    """A process that has been started."""
+
+    pid: int
+
+
+class ProcessInfo(BaseModel):
+    """A process in the background."""
+
+    pid: int
+    command: str = Field(description="its beginning")
+    exit_code: int | None = Field(description="null as long as it runs")
+
+
+class ProcessList(BaseModel):
+    """The processes of a session: those that run, and the last ones that have ended."""
+
+    processes: list[ProcessInfo]
+
+
+class NewText(BaseModel):
+    """The output of a process since it was read last."""
+
+    stdout: str
+    stderr: str
+    left_out: int = Field(description="bytes that were more than is kept")
+    exit_code: int | None = Field(description="null as long as it runs")
+
+
+def process_list(processes: Iterable[Process]) -> ProcessList:
+    """Return what is known of the processes."""
+    return ProcessList(
+        processes=[ProcessInfo(pid=one.pid, command=clean(one.command), exit_code=one.last_code) for one in processes]
     )

@@ -7,11 +7,12 @@ from typing import Annotated, TypeVar
 
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from pysbx.calls.processes import MAX_PID, Process, ProcessOutput
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import clean, meant
+from pysbx.service.http.report import NewText, ProcessList, ProcessStarted, process_list
 from pysbx.service.mcp.kept_files import KeptFiles
 from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, Stdin, as_tool_error, with_progress
 from pysbx.service.mcp.tool_results import RunResult, fitting, result_of
@@ -28,39 +29,10 @@ Pid = Annotated[int, Field(gt=0, le=MAX_PID, description="as start_process has r
 Wait = Annotated[float, Field(ge=0, le=20, description="seconds to wait at most until there is output")]
 
 
-class ProcessStarted(BaseModel):
-    """A process that has been started."""
-
-    pid: int
-
-
-class ProcessInfo(BaseModel):
-    """A process in the background."""
-
-    pid: int
-    command: str
-    exit_code: int | None = Field(description="null as long as it runs")
-
-
-class ProcessList(BaseModel):
-    """The processes in the background of a session."""
-
-    processes: list[ProcessInfo]
-
-
-class NewOutput(BaseModel):
-    """The output of a process since it was read last."""
-
-    stdout: str
-    stderr: str
-    left_out: int = Field(description="bytes that were more than is kept")
-    exit_code: int | None = Field(description="null as long as it runs")
-
-
-def new_output_of(output: ProcessOutput) -> NewOutput:
+def new_text_of(output: ProcessOutput) -> NewText:
     """Return output in its other form."""
     # The result has both twice.
-    return NewOutput(
+    return NewText(
         stdout=fitting(clean(output.stdout), MAX_NEW),
         stderr=fitting(clean(output.stderr), MAX_NEW),
         left_out=output.left_out,
@@ -117,19 +89,15 @@ class CommandTools:
         async def work() -> ProcessList:
             session = self._sessions.find(caller.get(), session_id)
             found = await self._sessions.use(session, lambda sandbox: sandbox.processes())
-            return ProcessList(
-                processes=[
-                    ProcessInfo(pid=one.pid, command=clean(one.command), exit_code=one.last_code) for one in found
-                ]
-            )
+            return process_list(found)
 
         return await as_tool_error(work())
 
-    async def read_process(self, session_id: SessionId, pid: Pid, wait_sec: Wait = 0) -> NewOutput:
+    async def read_process(self, session_id: SessionId, pid: Pid, wait_sec: Wait = 0) -> NewText:
         """Return what a process in the background has written since it was read last."""
 
-        async def work() -> NewOutput:
-            return new_output_of(await self._act(session_id, pid, lambda process: process.read(wait_sec)))
+        async def work() -> NewText:
+            return new_text_of(await self._act(session_id, pid, lambda process: process.read(wait_sec)))
 
         return await as_tool_error(work())
 
