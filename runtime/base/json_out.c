@@ -175,12 +175,6 @@ void json_out_double(struct json_out *out, double v)
     GENERATE(out, yajl_gen_double(out->gen, v));
 }
 
-void json_out_bool(struct json_out *out, bool v)
-{
-    write_opened(out);
-    GENERATE(out, yajl_gen_bool(out->gen, v));
-}
-
 void json_out_null(struct json_out *out)
 {
     write_opened(out);
@@ -210,7 +204,8 @@ void json_out_pair_u64(struct json_out *out, const char *key, uint64_t value)
 void json_out_pair_bool(struct json_out *out, const char *key, bool value)
 {
     json_out_key(out, key);
-    json_out_bool(out, value);
+    write_opened(out);
+    GENERATE(out, yajl_gen_bool(out->gen, value));
 }
 
 const char *json_out_text(struct json_out *out, size_t *size)

@@ -31,7 +31,6 @@ void json_out_string(struct json_out *out, const char *s);
 void json_out_i64(struct json_out *out, int64_t v);
 void json_out_u64(struct json_out *out, uint64_t v);
 void json_out_double(struct json_out *out, double v);
-void json_out_bool(struct json_out *out, bool v);
 void json_out_null(struct json_out *out);
 #define json_out_key json_out_string
 

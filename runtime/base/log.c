@@ -56,7 +56,7 @@ int log_open(const struct log_options *options, struct error *err)
 {
     log_state.json = options->json;
     log_state.level = options->level;
-    if (log_debugging())
+    if (log_state.level >= LOG_LEVEL_DEBUG)
         clock_gettime(CLOCK_MONOTONIC, &log_state.step);
     const char *target = options->target, *rest;
     if (target == NULL || target[0] == '\0')
@@ -199,7 +199,7 @@ void log_notice(const char *fmt, ...)
 
 void log_step(const char *what, const char *object)
 {
-    if (!log_debugging())
+    if (log_state.level < LOG_LEVEL_DEBUG)
         return;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -209,9 +209,4 @@ void log_step(const char *what, const char *object)
     log_debug("step: %s%s%s%s: %ld us", what, named ? " '" : "", named ? object : "", named ? "'" : "",
               microseconds);
     clock_gettime(CLOCK_MONOTONIC, &log_state.step);
-}
-
-bool log_debugging(void)
-{
-    return log_state.level >= LOG_LEVEL_DEBUG;
 }

@@ -44,7 +44,4 @@ void log_notice(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * logs its own steps, until it leaves the host. */
 void log_step(const char *what, const char *object);
 
-/* Return whether debug messages are wanted: for facts that are expensive to collect. */
-bool log_debugging(void);
-
 #endif

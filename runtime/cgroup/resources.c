@@ -102,7 +102,8 @@ uint64_t cgroup_weight_of_shares(uint64_t shares)
     return exact - (double)weight > 1e-7 ? weight + 1 : weight;
 }
 
-uint64_t cgroup_weight_of_blkio(uint64_t weight)
+/* Convert blockIO.weight (10 to 1000) to io.weight (1 to 10000). */
+static uint64_t cgroup_weight_of_blkio(uint64_t weight)
 {
     return 1 + (weight - BLKIO_WEIGHT_MIN) * 9999 / (BLKIO_WEIGHT_MAX - BLKIO_WEIGHT_MIN);
 }

@@ -17,7 +17,4 @@ int cgroup_resources_plan(struct arena *a, const struct spec_resources *resource
 /* Convert cpu.shares (2 to 262144, default 1024) to cpu.weight (1 to 10000, default 100). */
 uint64_t cgroup_weight_of_shares(uint64_t shares);
 
-/* Convert blockIO.weight (10 to 1000) to io.weight (1 to 10000). */
-uint64_t cgroup_weight_of_blkio(uint64_t weight);
-
 #endif

@@ -12,8 +12,4 @@ extern const char version_number[], version_commit[];
 /* Version and commit, to distinguish builds. */
 extern const char version_build[];
 
-/* Range of supported versions of the runtime specification. */
-#define VERSION_SPEC_MIN "1.0.0"
-#define VERSION_SPEC_MAX "1.3.0"
-
 #endif

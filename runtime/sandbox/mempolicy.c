@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json_out.h"
+#include "sandbox/names.h"
 #include "spec/spec.h"
 
 /* Modes newer than the headers of the oldest supported distribution. The numbers are kernel ABI. */
@@ -17,7 +18,7 @@ enum {
     FLAG_NUMA_BALANCING = 1 << 13 /* Linux 5.12 */
 };
 
-const struct name_value mempolicy_modes[] = {
+static const struct name_value mempolicy_modes[] = {
     {"MPOL_DEFAULT", MPOL_DEFAULT},
     {"MPOL_PREFERRED", MPOL_PREFERRED},
     {"MPOL_BIND", MPOL_BIND},
@@ -28,7 +29,7 @@ const struct name_value mempolicy_modes[] = {
     {NULL, 0},
 };
 
-const struct name_value mempolicy_flags[] = {
+static const struct name_value mempolicy_flags[] = {
     {"MPOL_F_NUMA_BALANCING", FLAG_NUMA_BALANCING},
     {"MPOL_F_RELATIVE_NODES", MPOL_F_RELATIVE_NODES},
     {"MPOL_F_STATIC_NODES", MPOL_F_STATIC_NODES},

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 
 #include "sandbox/bitlist.h"
-#include "sandbox/names.h"
 
 struct arena;
 struct error;
@@ -28,8 +27,5 @@ int mempolicy_plan(struct arena *a, const struct spec_memory_policy *policy, str
 int mempolicy_apply(const struct mempolicy_plan *plan, struct error *err);
 /* Write a map of mode, flags and nodes. */
 void mempolicy_describe(const struct mempolicy_plan *plan, struct json_out *out);
-
-/* The words of linux.memoryPolicy, also for `features`. */
-extern const struct name_value mempolicy_modes[], mempolicy_flags[];
 
 #endif

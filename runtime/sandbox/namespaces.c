@@ -34,9 +34,6 @@ static const struct {
     {"cgroup", "cgroup", CLONE_NEWCGROUP}, {"time", "time", CLONE_NEWTIME},
 };
 
-const char *const namespaces_names[NAMESPACE_TYPES] = {"user", "pid", "network", "mount",
-                                                       "ipc",  "uts", "cgroup",  "time"};
-
 static const char *namespaces_file(int flag)
 {
     for (size_t i = 0; i < NAMESPACE_TYPES; i++)

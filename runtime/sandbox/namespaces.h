@@ -90,7 +90,4 @@ int namespaces_in_initial_user(struct error *err);
 /* Write an array with an object for each namespace that is created or joined. */
 void namespaces_describe(const struct namespaces_plan *plan, struct json_out *out);
 
-/* The types as config.json names them, also for `features`. */
-extern const char *const namespaces_names[NAMESPACE_TYPES];
-
 #endif
