@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,13 @@ def test_a_module_that_is_the_callers_own_file_is_no_package(tmp_path: Path, mon
         option, value = advice.format(script.parent).split(" ")
         assert f"add {option} {value}\n" in done.stderr
         assert pysbx("run", option, value, str(script)).stdout.strip() in ("1", "2")
+    for path, advice in (("a b.txt", "'a b.txt'"), ("parts/x", "parts/x:parts/x"), ("none", "PATH, or --mount")):
+        if path != "none":
+            (tmp_path / "project" / path).touch()
+        source = f"open({path!r})"
+        assert f"add --file {advice}\n" in pysbx("run", "-c", source, directory=tmp_path / "project").stderr
+        given = ("--file", shlex.split(advice)[0])
+        assert path == "none" or not pysbx("run", *given, "-c", source, directory=tmp_path / "project").returncode
     assert "add --file helper.py\n" in pysbx("run", "-c", "import helper", directory=tmp_path / "project").stderr
     monkeypatch.chdir(tmp_path / "project")
     error = run_code("import helper").error

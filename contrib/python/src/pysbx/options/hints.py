@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import heapq
 import itertools
+import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pysbx.base.module_origin import is_own_name
-from pysbx.base.option_names import KERNEL, current
+from pysbx.base.option_names import KERNEL, OPTIONS, current
 from pysbx.options.keywords import Options
 
 # Modules that are installed under another name.
@@ -137,6 +139,15 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     return f"module '{module}' is not in the sandbox: {words.package(package)}"
 
 
+def _missing_file(match: re.Match[str], names: Iterable[str]) -> str:
+    words, path = current(), match["path"]
+    # The command names a file beside the program. An interface to others does not say which files there are.
+    if words.options is OPTIONS["command"] and not {"..", ":"} & {*Path(path).parts, *path} and os.path.exists(path):
+        named = path if os.path.basename(path) == path else f"{path}:{path}"
+        return f"a sandbox has files of its own: add --file {shlex.quote(named)}"
+    return f"a sandbox has files of its own: {words.options['files']}"
+
+
 Advice = Callable[[re.Match[str], Iterable[str]], str]
 
 
@@ -151,6 +162,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("ImportError", r"cannot import name '(?P<name>[^']+)'", "this version of the package has no such name"),
     ("KeyError", r"", "test with `in`, or use .get(key)"),
     ("IndexError", r"", "the sequence is shorter than expected: check len() first"),
+    ("FileNotFoundError", r".*No such file or directory: '(?P<path>[^/'][^']*)'$", _missing_file),
     ("FileNotFoundError", r"", "a sandbox has files of its own: {files}"),
     ("OSError", r".*\[Errno 30\]", "only /work, /output and /tmp can be written to"),
     ("OSError", r".*\[Errno 97\]", NO_NETWORK),
