@@ -136,10 +136,11 @@ def test_profiles(service: Server) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
-        (b"", 400, "required"),
         (b"{", 400, "at character"),
         (b"\xff\xfe\x00", 400, ""),
-        (b"[1]", 400, "dictionary"),
+        (b"[1]", 400, "it is an array"),
+        (b"1", 400, "it is a number"),
+        (b"", 400, "there is none"),
         (b"[" * 3000, 400, ""),
         (b"[" * 100_000, 413, "4000 parts"),
         (b'{"code": 1}', 422, "code: "),
@@ -168,6 +169,14 @@ def test_malformed_requests(service: Server, body: bytes, status: int, said: str
     answer = service.client.post("/v1/run", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status, answer.text
     assert said in problem(answer)["detail"]
+
+
+def test_a_body_without_its_type(service: Server) -> None:
+    """As curl -d sends it."""
+    form = "application/x-www-form-urlencoded"
+    answer = service.client.post("/v1/run", content=b'{"code": "1"}', headers={"Content-Type": form})
+    assert (answer.status_code, problem(answer)["detail"]) == (400, f"its Content-Type is '{form}'")
+    assert "Content-Type: application/json" in problem(answer)["remedy"]
 
 
 def test_places_that_are_not_there(service: Server) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
@@ -64,6 +64,8 @@ EVENT_STREAM = "text/event-stream"
 ALIVE_SEC = 15.0
 MAX_ERRORS = 10
 METHOD = 405
+# Types that a body may have instead of an object.
+OF_JSON = {list: "an array", str: "a string", bool: "true or false"}
 # Of pydantic: the type of the error about a member that a model does not have, and the parts of its path: body, name.
 UNKNOWN, TOP = "extra_forbidden", 2
 
@@ -334,8 +336,8 @@ def _add_problems(app: FastAPI) -> None:
             if one["type"] == "json_invalid":
                 reason = one.get("ctx", {}).get("error", one["msg"])
                 return _answer(Problem(JSON, f"at character {one['loc'][-1]}: {reason}"))
-            if one["loc"] == ("body",):  # there is none, or it is of another type
-                return _answer(Problem(JSON, str(one["msg"])))
+            if one["loc"] == ("body",):
+                return _answer(Problem(JSON, _other_body(request, one)))
         return _answer(Problem(REQUEST, _described(errors, _members(request))))
 
     @app.exception_handler(HTTPException)
@@ -350,6 +352,16 @@ def _add_problems(app: FastAPI) -> None:
     # The last is for unexpected exceptions: the client gets an answer, and the server logs the exception.
     for kind in (Problem, SandboxError, OSError, Exception):
         app.add_exception_handler(kind, known)
+
+
+def _other_body(request: Request, error: Mapping[str, Any]) -> str:
+    """Return what a body is that is no object."""
+    found = error.get("input")
+    if error["type"] == "missing" or found is None:
+        return "there is none, or it is null"
+    if isinstance(found, bytes):
+        return f"its Content-Type is '{clean(request.headers.get('content-type', '')):.100}'"
+    return f"it is {OF_JSON.get(type(found), 'a number')}"
 
 
 def _add_runs(app: FastAPI, offer: Choices, jobs: Jobs) -> None:
