@@ -20,6 +20,7 @@
 #include "container/record_copies.h"
 #include "container/start.h"
 #include "container/sync.h"
+#include "spec/annotations.h"
 
 static int connect_init(int dir, const struct record *record, struct error *err)
 {
@@ -77,6 +78,7 @@ int container_start(const struct runtime_options *rt, const char *id, struct err
     int ret = container_open_record(&a, rt, id, &dir, &record, err);
     if (ret < 0)
         return ret;
+    annotations_warn_unknown(&record.annotations);
     if (cgroup_frozen(&record.cgroup) > 0 && record_status(dir, &record) == STATUS_PAUSED)
         return error_text(err, -EBUSY, "cannot start container '%s': it is paused", id);
     cleanup_fd int channel = connect_init(dir, &record, err);

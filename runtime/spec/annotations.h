@@ -100,6 +100,9 @@ const char **annotations_unsafe(struct arena *a, size_t *count);
 void annotations_warn(struct arena *a, const struct str_map *annotations,
                       const struct annotations_ignored *ignored);
 
+/* Warn about unknown ones only. `start` repeats it, because Podman connects a terminal after create. */
+void annotations_warn_unknown(const struct str_map *annotations);
+
 /* Write the same facts as "unknownAnnotations" and "ignoredAnnotations" into the open object, or nothing if
  * there are none. */
 void annotations_describe(const struct str_map *annotations, const struct annotations_ignored *ignored,

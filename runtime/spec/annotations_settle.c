@@ -147,11 +147,9 @@ static void warn_ignored(struct arena *a, const struct annotations_ignored *igno
                text_string(&names));
 }
 
-void annotations_warn(struct arena *a, const struct str_map *annotations,
-                      const struct annotations_ignored *ignored)
+void annotations_warn_unknown(const struct str_map *annotations)
 {
     size_t named = 0;
-    warn_ignored(a, ignored);
     for (size_t i = 0; i < annotations->count; i++) {
         const char *name = annotations->items[i].key;
         if (!annotation_is_unknown(name))
@@ -164,6 +162,13 @@ void annotations_warn(struct arena *a, const struct str_map *annotations,
         else
             log_warning("annotation '%.128s': " NOT_KNOWN "; is '%s' meant?", name, near);
     }
+}
+
+void annotations_warn(struct arena *a, const struct str_map *annotations,
+                      const struct annotations_ignored *ignored)
+{
+    warn_ignored(a, ignored);
+    annotations_warn_unknown(annotations);
 }
 
 static void describe_unknown(const struct str_map *annotations, struct json_out *out)

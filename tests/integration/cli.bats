@@ -674,6 +674,8 @@ annotate() {
     # As Podman does. Its log is one JSON object, the error. conmon keeps standard error with the container's own.
     runtime --log "$PWD/log" --log-format json create --bundle bundle box </dev/null >out 2>err
     [[ $(<err) == "pysbx-runtime: $meant" && ! -s log ]]
+    expect 0 runtime start box # by Podman, with the terminal of `podman run`
+    [[ $stderr == "pysbx-runtime: $meant" ]]
     runtime delete --force box
     annotate run.pysbx.colour org.example.landlok
     expect 0 run_box

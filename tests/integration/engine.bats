@@ -10,6 +10,15 @@ load ../lib/podman.bash
     output_is $'three\nfour\n0\n1\n2\n3\n4'
 }
 
+@test "podman run: a misspelt annotation is told at the terminal, and in the log" {
+    local meant="annotation 'run.pysbx.landlok': not known to this release, and ignored; is 'run.pysbx.landlock' meant?"
+    expect 0 podman run --name box --network none --annotation run.pysbx.landlok=default "$BUSYBOX" echo hi
+    output_is hi
+    stderr_has "$meant"
+    expect 0 podman logs box
+    stderr_has "$meant"
+}
+
 @test "podman run: descriptors of the caller are not inherited" {
     expect 0 podman run --rm --network none "$BUSYBOX" sh -c 'ls /proc/1/fd; :' 7</etc/passwd 8</etc/passwd
     output_is $'0\n1\n2'
