@@ -262,3 +262,8 @@ class AsyncSandbox:
     def ended(self) -> str:
         """Why the session has ended; "" while it can go on."""
         return self.sandbox.ended
+
+    @property
+    def options(self) -> Options:
+        """Return the options of the session."""
+        return self.sandbox.options
