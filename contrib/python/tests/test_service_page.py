@@ -137,7 +137,7 @@ def test_the_pages_need_no_token_and_load_nothing_from_elsewhere(service: Server
 
 @needs_browser
 def test_colours_for_a_terminal_are_colours_of_the_page(page: Page) -> None:
-    # A sequence may come in parts. Those that are not about colours are left out.
+    # A sequence may come in parts. Sequences about other things than colours are left out.
     parts = [
         r"\x1b[1;31mbad\x1b[22m red\x1b[0m plain \x1b[38;2;0;200;0mgreen\x1b",
         r"[39m \x1b]0;title\x07",
