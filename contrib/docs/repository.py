@@ -81,14 +81,12 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_nav(nav: Any, **_: Any) -> Any:
-    """Warn about a page of the navigation that the index of the repository's own view lacks."""
-    listed = {target(INDEX, link["path"]) for link in links((ROOT / INDEX).read_text(encoding="utf-8"))}
-    for page in nav.pages:
-        path = os.path.relpath(page.file.abs_src_path, ROOT)
-        if path not in listed | {"README.md"}:
-            log.warning("%s: no link to '%s', which is in the navigation", INDEX, path)
-    return nav
+def on_config(config: Any) -> Any:
+    """Make the navigation: the sections of the index of the repository's own view, with the pages that they link to."""
+    sections = re.split("^## ", (ROOT / INDEX).read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    found = {one.splitlines()[0]: [site_path(target(INDEX, link["path"])) for link in links(one)] for one in sections}
+    config["nav"] = [{"Start": ["index.md", "tutorial.md"]}, *({name: pages} for name, pages in found.items() if pages)]
+    return config
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
