@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs, with apt, the packages that a group of targets needs. It installs only missing
-# packages, and prints nothing if there are none.
+# Installs, with apt, the packages that a group of targets needs. It installs only missing packages, and prints nothing if
+# there are none.
 set -euo pipefail
 
 usage() {
