@@ -47,7 +47,7 @@ def actions(command: str) -> dict[str, argparse.Action]:
 
 def test_every_field_is_declared_and_every_declaration_has_a_field() -> None:
     # The last ones are the package's own, and not for callers.
-    internal = ["analysis", "violations", "isolated", "session"]
+    internal = ["analysis", "violations", "isolated", "session", "tools"]
     assert [item.name for item in fields(Options)] == [*OPTIONS, *internal]
     assert sorted(OPTIONS) == SHOWN
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pysbx.calls.execution import Execution, ExecutionError, run_code
     from pysbx.calls.processes import Process, ProcessOutput
     from pysbx.calls.session import Sandbox
+    from pysbx.calls.tools import Tools, tool_stubs
     from pysbx.errors import (
         DependencyInstallError,
         ForgedAnswerError,
@@ -75,6 +76,7 @@ __all__ = [
     "SandboxStartupError",
     "SandboxTimeoutError",
     "SerializationError",
+    "Tools",
     "Violation",
     "explain",
     "install_progress",
@@ -82,6 +84,7 @@ __all__ = [
     "run_code_async",
     "sandbox",
     "sandbox_async",
+    "tool_stubs",
 ]
 
 # The names of __all__ by their modules; those of errors are all others.
@@ -96,6 +99,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "packages.progress": ("install_progress",),
     "calls.processes": ("Process", "ProcessOutput"),
     "calls.session": ("Sandbox",),
+    "calls.tools": ("Tools", "tool_stubs"),
 }
 _MODULE_OF = dict.fromkeys(__all__, "errors") | {name: module for module, names in _MODULES.items() for name in names}
 

@@ -23,8 +23,10 @@ from wsproto.events import BytesMessage, CloseConnection, Pong
 from pysbx.calls import tables
 from pysbx.calls.call import open_answer
 from pysbx.calls.decode import decode
+from pysbx.calls.tool_calls import CallOverflow, CallReader, open_arguments
 from pysbx.container import answer_frame
 from pysbx.errors import SandboxError, SerializationError
+from pysbx.inside.wire import TOOL_CALL
 from pysbx.network.host_rules import RefusedError, handshake, server_name
 from pysbx.network.http_request import END, Request
 from pysbx.options import hints
@@ -369,6 +371,26 @@ def metadata_target(data: bytes) -> None:
         assert len(name) <= 100
 
 
+def tools_target(data: bytes) -> None:
+    """Read calls of tools in pieces: only of tools that are listed, and no more than allowed. Then their arguments."""
+    tools, most, size = 3, 20, 1 << 12
+    reader = CallReader(tools, most, size)
+    calls: list[bytes] = []
+    step = 1 + data[0] % 64 if data else 1
+    with contextlib.suppress(CallOverflow):
+        for start in range(0, len(data), step):
+            for _, position, arguments in reader.feed(data[start : start + step]):
+                assert position < tools
+                calls.append(arguments)
+            assert len(calls) <= most
+            assert sum(map(len, calls)) + len(reader.incoming) <= size + TOOL_CALL.size + step
+    for arguments in calls:
+        with contextlib.suppress(SerializationError):
+            positional, named = open_arguments(arguments)
+            assert type(positional) is list
+            assert all(type(name) is str for name in named)
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "decode": decode_target,
     "frame": frame_target,
@@ -380,6 +402,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "explain": explain_target,
     "script": script_target,
     "metadata": metadata_target,
+    "tools": tools_target,
 }
 # Seconds of CPU time that one input may take; a second is what decode itself allows for sets (decode.HASHING_SEC).
-SECONDS = dict.fromkeys(TARGETS, 1.0) | {"decode": 3.0}
+SECONDS = dict.fromkeys(TARGETS, 1.0) | {"decode": 3.0, "tools": 3.0}

@@ -1,4 +1,4 @@
-"""Records for Python's logging, below the logger "pysbx": runs, kills, refusals, installations.
+"""Records for Python's logging, below the logger "pysbx": runs, kills, refusals, installations, tools.
 
 A program that has not imported logging has no handler for them either. So this module does not import it, which would
 take time at each start.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-PACKAGE, RUN, INSTALL = "pysbx", "pysbx.run", "pysbx.install"
+PACKAGE, RUN, INSTALL, TOOL = "pysbx", "pysbx.run", "pysbx.install", "pysbx.tool"
 DEBUG, INFO, WARNING = 10, 20, 30
 
 

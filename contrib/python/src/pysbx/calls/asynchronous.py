@@ -15,6 +15,7 @@ from pysbx.calls.execution import Execution, Files, run_code
 from pysbx.calls.processes import Command, Process
 from pysbx.calls.session import Sandbox
 from pysbx.calls.terminal import ENDED, Terminal, data_packets, size_packet
+from pysbx.calls.tools import Tools, as_tools
 from pysbx.errors import SandboxError
 from pysbx.inside.wire import TERMINAL_PACKET
 from pysbx.options.keywords import SandboxOptions, Unpack
@@ -46,13 +47,18 @@ async def run_code_async(
     name: str = "-c",
     on_stdout: Callable[[str], None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
+    tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
     options: Options | None = None,
     **changes: Unpack[SandboxOptions],
 ) -> Execution:
     """Run source text as a program in a fresh sandbox: see run_code. Cancelling it kills the sandbox.
 
-    The callbacks are called in another thread. At most 32 calls run at once; further ones wait.
+    The callbacks are called in another thread, and so are tools, unless they are asynchronous. At most 32 calls run at
+    once; further ones wait.
     """
+    listed = as_tools(tools)
+    if listed is not None:
+        listed = listed.in_loop(asyncio.get_running_loop())
     return await run_in_thread(
         lambda cancel: run_code(
             source,
@@ -63,6 +69,7 @@ async def run_code_async(
             name=name,
             on_stdout=on_stdout,
             on_stderr=on_stderr,
+            tools=listed,
             options=options,
             cancel=cancel,
             **changes,
@@ -172,11 +179,12 @@ class AsyncSandbox:
         *,
         on_stdout: Callable[[str], None] | None = None,
         on_stderr: Callable[[str], None] | None = None,
+        tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
         options: Options | None = None,
         **changes: Unpack[SandboxOptions],
     ) -> None:
-        """Prepare the session; see Sandbox."""
-        self.sandbox = Sandbox(on_stdout=on_stdout, on_stderr=on_stderr, options=options, **changes)
+        """Prepare the session; see Sandbox. Asynchronous tools run in the event loop of its uses."""
+        self.sandbox = Sandbox(on_stdout=on_stdout, on_stderr=on_stderr, tools=tools, options=options, **changes)
         self._turn = asyncio.Lock()  # uses wait for each other here, and not in a thread
 
     async def __aenter__(self) -> AsyncSandbox:
@@ -190,6 +198,8 @@ class AsyncSandbox:
 
     async def _use(self, work: Callable[[], T]) -> T:
         async with self._turn:
+            if self.sandbox.tools is not None:
+                self.sandbox.tools.loop = asyncio.get_running_loop()
             return await run_interrupted(work, self.sandbox.interrupt)
 
     @property

@@ -92,6 +92,7 @@ class _Decoder:
         self.long_integers = self.decimals = False
 
     def decode(self, data: bytes) -> Any:
+        most = min(MAX_ELEMENTS, len(data))  # of an announced array, room is made before its elements are read
         try:
             value = msgpack.unpackb(
                 data,
@@ -102,8 +103,8 @@ class _Decoder:
                 list_hook=self.array,
                 object_pairs_hook=self.mapping,
                 timestamp=DATETIME,
-                max_array_len=MAX_ELEMENTS,
-                max_map_len=MAX_ELEMENTS,
+                max_array_len=most,
+                max_map_len=most,
             )
         except SerializationError:
             raise

@@ -9,6 +9,7 @@ import posixpath
 import re
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from pysbx.base import log
 from pysbx.base.option_names import current
 from pysbx.calls.prepare import prepare
+from pysbx.calls.tools import Tools, as_tools
 from pysbx.container import ready
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import Container, Message, Usage
@@ -475,6 +477,7 @@ def run_code(
     name: str = "-c",
     on_stdout: Callable[[str], None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
+    tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
     options: Options | None = None,
     cancel: int = -1,
     begun: Callable[[Container], None] | None = None,
@@ -492,6 +495,7 @@ def run_code(
             a __file__, which is its name in tracebacks as well.
         on_stdout: called with text of standard output as it comes.
         on_stderr: called with text of standard error as it comes.
+        tools: functions of this program that the code may call, by name: see Tools.
         options: the sandbox; by default the default one.
         cancel: see Container.
         begun: called with the container, which can be interrupted from then on.
@@ -510,15 +514,22 @@ def run_code(
     file = str(WORK / name) if name in named and not module else ""
     arguments = [module or file or name, *as_texts(argv, "argv")]
     request = run_request(source, chosen, last=True, argv=arguments, module=module, stdin=stdin, file=file)
+    host = None
+    if (listed := as_tools(tools)) is not None:
+        from pysbx.calls.tool_calls import ToolHost  # noqa: PLC0415 (few runs have some)
+
+        host = ToolHost(listed)
+        chosen = replace(chosen, tools=True)
     bundle = prepare(chosen)
-    with ready.take(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
+    with ExitStack() as held, ready.take(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
         try:
             if begun is not None:
                 begun(container)
             if named:
                 check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False), named)
                 container.note(chosen.collect)
-            fields = answered(exchange(container, bundle, request, last=True), chosen)
+            about, way = ({}, -1) if host is None else held.enter_context(host.connect())
+            fields = answered(exchange(container, bundle, request | about, last=True, passed=way), chosen)
         except SandboxError as error:
             container.kill()
             fields = unanswered(error, chosen)

@@ -36,6 +36,7 @@ from pysbx.calls.execution import (
 )
 from pysbx.calls.prepare import prepare, site_of
 from pysbx.calls.processes import Command, Process, check_started, command_request, processes_of
+from pysbx.calls.tools import Tools, as_tools
 from pysbx.container import ready
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import Container, Message, Usage
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from pysbx.calls.forward import Forward
     from pysbx.calls.program import Program
     from pysbx.calls.terminal import Terminal
+    from pysbx.calls.tool_calls import ToolHost
 
 # The runtime's code when it could begin a container, but could not restore the process in it.
 UNFIT = "snapshot-unfit"
@@ -69,6 +71,8 @@ Hears = Callable[[str], None]
 # The requests that carry out code, which can be interrupted; and those whose outcome is an Execution.
 REPORTED = ("run", "shell")
 CODE = (*REPORTED, "call", "complete")
+# Those during which the code may call tools.
+CALLING = ("run", "call")
 # Of a prompt: seconds for the names that continue what was typed, and bounds of them.
 COMPLETE_SEC = 2.0
 MAX_TYPED, MAX_COMPLETIONS = 200, 200
@@ -186,6 +190,7 @@ class Sandbox:
         *,
         on_stdout: Callable[[str], None] | None = None,
         on_stderr: Callable[[str], None] | None = None,
+        tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
         options: Options | None = None,
         cancel: int = -1,
         **changes: Unpack[SandboxOptions],
@@ -195,12 +200,18 @@ class Sandbox:
         Args:
             on_stdout: called with text of standard output as it comes.
             on_stderr: called with text of standard error as it comes.
+            tools: functions of this program that the code may call, by name: see Tools.
             options: the sandbox; by default the default one.
             cancel: see Container; not of the session's forks.
             changes: options of the sandbox by name, as of the decorator; timeout_sec is that of each run.
         """
         chosen = make_options(options, **changes)
-        self.options = replace(chosen, session=True)
+        self.tools: ToolHost | None = None
+        if (listed := as_tools(tools)) is not None:
+            from pysbx.calls.tool_calls import ToolHost  # noqa: PLC0415 (few sessions have some)
+
+            self.tools = ToolHost(listed)
+        self.options = replace(chosen, session=True, tools=self.tools is not None)
         self._on_output = output_callback(on_stdout, on_stderr)
         # The streams that have a callback. Of calls, the text of the others goes to sys.stderr.
         self._heard = [name for name, given in (("stdout", on_stdout), ("stderr", on_stderr)) if given]
@@ -234,7 +245,7 @@ class Sandbox:
             SandboxError: this session cannot be forked; the text says why. It must have been started warm, and what
                 it has besides memory and files cannot be copied: threads, processes, open files, shared memory.
         """
-        fork = Sandbox(options=self.options)
+        fork = Sandbox(options=self.options, tools=None if self.tools is None else self.tools.tools)
         fork._on_output, fork._heard = self._on_output, self._heard
         self._fork_into(fork)
         return fork
@@ -341,6 +352,11 @@ class Sandbox:
         return self._container, self._bundle
 
     def _exchange(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Message:
+        if self.tools is not None and not self.tools.connected and request["op"] in CALLING:
+            if passed >= 0:
+                raise SandboxError("the session has tools, and its code cannot be typed at a prompt")
+            with self.tools.connect() as (about, way):
+                return self._exchange(request | about, timeout_sec, way)
         container, bundle = self._started()
         patience = None
         heard = container.streams.on_output

@@ -255,7 +255,8 @@ def _landlock(options: Options) -> str:
 
 
 def _annotations(options: Options, path: list[str]) -> dict[str, str]:
-    modules = payload.preloaded(options.preload, isolated=options.isolated, path=path)
+    own = (payload.TOOLS,) if options.tools else ()
+    modules = payload.preloaded((*own, *options.preload), isolated=options.isolated, path=path)
     found = {"run.pysbx.warm": options.warm, "run.pysbx.preload": modules}
     found["run.pysbx.landlock"] = _landlock(options)
     return found

@@ -258,8 +258,7 @@ class Container:
             # Not before the greeting: the code could end before its files are opened.
             sending = (bool(outgoing) or passed >= 0) and (begun or not self._keeps_files)
             if sending and self._socket is not None:
-                outgoing = self._send(outgoing, last=last)
-                passed = passed if outgoing else self._pass(passed)
+                outgoing, passed = self._send(outgoing, passed, last=last)
                 sending = bool(outgoing) or passed >= 0
             if patience is not None and not outgoing:
                 if late == math.inf:
@@ -345,17 +344,19 @@ class Container:
             self._refuse("a malformed answer")
         return message
 
-    def _send(self, outgoing: memoryview, *, last: bool) -> memoryview:
+    def _send(self, outgoing: memoryview, passed: int, *, last: bool) -> tuple[memoryview, int]:
+        """Send of a request what can be sent now, its descriptor last; return what is left of both."""
         assert self._socket is not None
         try:
             outgoing = outgoing[self._socket.send(outgoing) :]
-            if not outgoing and last:
+            passed = passed if outgoing else self._pass(passed)
+            if last and not outgoing and passed < 0:
                 self._socket.shutdown(socket.SHUT_WR)
         except BlockingIOError:
             pass
         except OSError:
-            return memoryview(b"")  # it has ended; the read will show that
-        return outgoing
+            return memoryview(b""), -1  # it has ended; the read will show that
+        return outgoing, passed
 
     def _pass(self, descriptor: int) -> int:
         """Send a copy of a descriptor, with a byte. Return -1, or the descriptor if that has to be tried again."""

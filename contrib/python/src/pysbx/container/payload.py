@@ -22,6 +22,9 @@ TARGET = "/.pysbx"
 MODULE = "pysbx_inside"
 # Modules that a prewarmed interpreter imports before those of the caller.
 PRELOAD = (f"{MODULE}.worker", "asyncio")
+TOOLS = f"{MODULE}.tools"
+# Modules of this side that read values: a sandbox with tools reads with them what the tools return.
+READERS = ("errors.py", "calls/__init__.py", "calls/decode.py", "calls/tables.py")
 # The argument of -c, because Python would open a file and search it for a zip archive at every start. A module that is
 # imported before it begins comes from the prewarmed interpreter.
 PROGRAM = f"from {MODULE}.worker import main; main()"
@@ -70,6 +73,7 @@ def _files() -> list[tuple[str, str]]:
             directories[:] = [name for name in directories if name != "__pycache__"]
             paths = (os.path.join(top, name) for name in names)
             found += [(f"{library}/{os.path.relpath(path, source)}", path) for path in paths if os.path.isfile(path)]
+    found += [(f"{MODULE}/host/{name}", str(Path(__file__).parents[1] / name)) for name in READERS]
     return sorted(found)
 
 

@@ -40,6 +40,10 @@ TERMINAL_PACKET = 1 << 14  # bytes
 # own, and so has a directory where it cannot begin. The number of the reason is before the text then.
 PROGRAM_STDERR, PROGRAM_NOWHERE = b"r", b"c"
 ROWS_AND_COLUMNS, EXIT_CODE = struct.Struct("!HH"), struct.Struct("!i")
+# A call of a tool, on a socket of its own: its number, the position of the tool in the host's list, the bytes of the
+# arguments. And its answer: the number of the call, the kind of the content, the bytes of that.
+TOOL_CALL, TOOL_ANSWER = struct.Struct("<QIQ"), struct.Struct("<QBQ")
+TOOL_VALUE, TOOL_RAISED = 0, 1
 
 
 class Code(IntEnum):

@@ -16,6 +16,7 @@ import resource
 import stat
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NoReturn
 
 import cloudpickle  # what the host sends refers to it
@@ -286,6 +287,17 @@ def connected(request: Message, channel: Channel) -> Message:
     return {}
 
 
+def begin_tools(request: Message) -> ModuleType | None:
+    """Prepare the calls of tools of a run that has some; return the module that ends them."""
+    if not request.get("tools"):
+        return None
+    from . import tools
+
+    tools.begin(request["tools"], request["passed"])
+    request["passed"] = -1
+    return tools
+
+
 def give_up(channel: Channel, error: Exception) -> NoReturn:
     """End by a signal, and say why. Any exit code would be taken for that of the user's code."""
     text = f"{error}; its code may have closed or changed descriptor {channel.descriptor}, which is the sandbox's"
@@ -349,7 +361,10 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
                 forwards.clear()
                 channel.write(hello)
             continue
+        tools = begin_tools(request)
         reply = fork.collect(parked, request["limit"]) if request["op"] == "forked" else answer(request, interrupts)
+        if tools is not None:
+            tools.end()
         flush()
         if request.get("asks_shared"):
             reply["shared"] = late.is_shared({fork.INIT, os.getpid(), relay, *forwards})

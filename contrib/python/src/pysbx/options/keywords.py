@@ -420,6 +420,7 @@ class Options:
         violations: "all" that the analysis finds, or the "first" of code that is refused; a profile says which.
         isolated: whether the interpreter is started as `python3 -I`; a profile says so.
         session: whether this is a session, which may last many times the limit of one run.
+        tools: whether its code calls functions of this program.
     """
 
     memory_mb: int = default("memory_mb")
@@ -461,3 +462,4 @@ class Options:
     violations: str = "all"
     isolated: bool = field(default=False, repr=False)
     session: bool = field(default=False, repr=False)
+    tools: bool = field(default=False, repr=False)

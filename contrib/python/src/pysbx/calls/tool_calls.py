@@ -1,0 +1,379 @@
+"""The calls of tools: what a sandbox asks for, and the threads that carry it out.
+
+A run gets a socket for its calls. A thread here reads them, and never more than their limits allow; a few other threads
+call the functions. What the sandbox says is the position of a function in a list, and arguments that decode.py reads.
+So code there reaches no function that is not listed, and nothing is unpickled. A socket belongs to one run of one
+sandbox: an answer has no other way to go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import os
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import Any
+
+from pysbx.base import log
+from pysbx.calls.decode import decode
+from pysbx.calls.tools import Tools
+from pysbx.container import unpatched
+from pysbx.errors import SerializationError
+from pysbx.inside.encode import encode
+from pysbx.inside.refusal import Unserializable
+from pysbx.inside.wire import TOOL_ANSWER, TOOL_CALL, TOOL_RAISED, TOOL_VALUE
+
+Message = dict[str, Any]
+
+CHUNK = 1 << 16
+MAX_TEXT = 1 << 14  # characters of an exception
+# Seconds for which a thread waits for the next call.
+IDLE_SEC = 1.0
+
+
+class CallOverflow(Exception):
+    """A sandbox has sent more than its limits allow, or something that is no call. It gets no more answers."""
+
+
+@dataclass(eq=False)
+class Call:
+    """A call that has come in.
+
+    Attributes:
+        number: the number that its answer repeats.
+        position: that of the function in the list of tools.
+        arguments: they are not decoded yet.
+        deadline: when it raises TimeoutError, by time.monotonic().
+    """
+
+    number: int
+    position: int
+    arguments: bytes
+    deadline: float
+
+
+class CallReader:
+    """Reads the calls of one run from any bytes that its sandbox sends. It keeps no more than is allowed."""
+
+    def __init__(self, tools: int, calls: int, size: int) -> None:
+        """Prepare to read.
+
+        Args:
+            tools: how many functions there are.
+            calls: how many calls there may be.
+            size: how many bytes all arguments may have.
+        """
+        self._tools, self._calls, self._left = tools, calls, size
+        self.incoming = bytearray()
+        self._head: tuple[int, int, int] | None = None
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+        """Take bytes, and yield the calls that are whole now: number, position, arguments.
+
+        Raises:
+            CallOverflow: there are more or larger calls than allowed, or one is of a function that is not listed.
+        """
+        self.incoming += data
+        while True:
+            if self._head is None:
+                if len(self.incoming) < TOOL_CALL.size:
+                    return
+                self._head = TOOL_CALL.unpack_from(self.incoming)
+                del self.incoming[: TOOL_CALL.size]
+                self._check(*self._head[1:])
+            number, position, size = self._head
+            if len(self.incoming) < size:
+                return
+            arguments = bytes(memoryview(self.incoming)[:size])
+            del self.incoming[:size]
+            self._head = None
+            yield number, position, arguments
+
+    def _check(self, position: int, size: int) -> None:
+        self._calls -= 1
+        self._left -= size
+        if position >= self._tools:
+            raise CallOverflow("it has called a function that is not listed")
+        if self._calls < 0 or self._left < 0:
+            raise CallOverflow("its calls are more, or larger, than allowed")
+
+
+def open_arguments(data: bytes) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a call, by position and by name.
+
+    Raises:
+        SerializationError: the bytes are not those of arguments.
+    """
+    found = decode(data)
+    if not isinstance(found, list) or len(found) != 2 or type(found[0]) is not list or type(found[1]) is not dict:
+        raise SerializationError("a call without arguments")
+    if not all(type(name) is str for name in found[1]):
+        raise SerializationError("a call with an argument whose name is not a string")
+    return found[0], found[1]
+
+
+def describe(error: BaseException) -> list[Any]:
+    """Return what a sandbox learns of an exception: its class, its text and, if it is one of Python's, its arguments."""
+    kind = type(error)
+    arguments: list[Any] | None = None
+    if kind.__module__ == "builtins" and isinstance(error, Exception):
+        arguments = list(error.args)
+        if isinstance(error, OSError) and error.filename is not None:
+            arguments = [error.errno, error.strerror, error.filename]
+        with contextlib.suppress(Exception):
+            if len(encode(arguments)) <= MAX_TEXT:
+                return [kind.__name__, "", arguments]
+        arguments = [str(error)[:MAX_TEXT]]
+    try:
+        text = str(error)[:MAX_TEXT]
+    except Exception:  # a class may have any __str__
+        text = ""
+    return [kind.__name__, text, arguments]
+
+
+class _Run:
+    """The calls of one run: reads them in a thread of its own, and sends their answers."""
+
+    def __init__(self, host: ToolHost, ours: socket.socket) -> None:
+        tools = host.tools
+        self.host, self.socket = host, ours
+        self.context = contextvars.copy_context()
+        self.futures: set[Future[Any]] = set()  # of calls that an event loop carries out
+        self._reader = CallReader(len(tools.specs), tools.max_calls, tools.max_bytes)
+        self._left = tools.max_bytes
+        self._lock = threading.Lock()
+        self._outgoing = bytearray()
+        self._pending: dict[Call, None] = {}
+        self._closed = False
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        ours.setblocking(False)
+        self._thread = threading.Thread(target=self._serve, name="pysbx-tools", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no further call, and drop those that have not begun."""
+        with self._lock:
+            self._closed = True
+            self._pending.clear()
+            futures = list(self.futures)
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        for future in futures:
+            future.cancel()
+        self.socket.close()
+        os.close(self._wake)
+
+    def is_pending(self, call: Call) -> bool:
+        """Tell whether an answer to a call is awaited."""
+        return call in self._pending
+
+    def answer(self, call: Call, kind: int, content: bytes) -> bool:
+        """Send an answer, unless the call has been answered already; tell whether it was sent."""
+        with self._lock:
+            if call not in self._pending:
+                return False
+            del self._pending[call]
+            if len(content) > self._left:
+                said = f"the answers of the tools of this run have more than {self.host.tools.max_bytes} bytes"
+                kind, content = TOOL_RAISED, encode(["ValueError", "", [said]])
+            else:
+                self._left -= len(content)
+            waiting = bool(self._outgoing)
+            self._outgoing += TOOL_ANSWER.pack(call.number, kind, len(content)) + content
+            if not waiting:
+                self._flush()
+            if self._outgoing and not waiting:
+                os.eventfd_write(self._wake, 1)  # the thread sends the rest
+        return True
+
+    def _flush(self) -> None:
+        try:
+            sent = self.socket.send(self._outgoing, socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            return
+        except OSError:  # the sandbox has ended
+            sent = len(self._outgoing)
+        del self._outgoing[:sent]
+
+    def _serve(self) -> None:
+        """Read calls until the run ends: the thread."""
+        poll = unpatched.make_poll()
+        poll.register(self._wake, select.POLLIN)
+        poll.register(self.socket.fileno(), select.POLLIN)
+        reads = True
+        while not self._closed:
+            events = dict(poll.poll(self._milliseconds()))
+            if events.get(self._wake):
+                os.eventfd_read(self._wake)
+            if reads and events.get(self.socket.fileno(), 0) & ~select.POLLOUT:
+                reads = self._take()
+            with self._lock:
+                if self._outgoing:
+                    self._flush()
+                wanted = (select.POLLIN if reads else 0) | (select.POLLOUT if self._outgoing else 0)
+            if wanted:
+                poll.modify(self.socket.fileno(), wanted)
+            else:
+                with contextlib.suppress(KeyError):
+                    poll.unregister(self.socket.fileno())
+            self._expire()
+
+    def _milliseconds(self) -> float | None:
+        with self._lock:
+            first = next(iter(self._pending), None)
+        return None if first is None else max(0.0, (first.deadline - time.monotonic()) * 1000 + 1)
+
+    def _take(self) -> bool:
+        """Read once, and tell whether more may come."""
+        try:
+            data = self.socket.recv(CHUNK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        try:
+            for number, position, arguments in self._reader.feed(data):
+                call = Call(number, position, arguments, time.monotonic() + self.host.tools.timeout_sec)
+                with self._lock:
+                    self._pending[call] = None
+                self.host.submit(self, call)
+        except CallOverflow as error:
+            log.write(log.TOOL, log.WARNING, "calls of tools ended: %s", error)
+            with self._lock:
+                self._pending.clear()
+            with contextlib.suppress(OSError):
+                self.socket.shutdown(socket.SHUT_RDWR)
+            return False
+        return True
+
+    def _expire(self) -> None:
+        """Answer the calls whose time is over. All have the same time, so the first ones come first."""
+        now = time.monotonic()
+        with self._lock:
+            over = []
+            for call in self._pending:
+                if call.deadline > now:
+                    break
+                over.append(call)
+        for call in over:
+            name = self.host.tools.specs[call.position]["name"]
+            said = f"{name}() has not returned within {self.host.tools.timeout_sec:g} seconds"
+            self.answer(call, TOOL_RAISED, encode(["TimeoutError", "", [said]]))
+
+
+class ToolHost:
+    """Carries out the calls of one sandbox."""
+
+    def __init__(self, tools: Tools) -> None:
+        """Prepare.
+
+        Args:
+            tools: the functions.
+        """
+        self.tools = tools
+        self.loop = tools.loop
+        self.connected = False
+        self._functions = list(tools.functions.values())
+        self._calls: deque[tuple[_Run, Call]] = deque()
+        self._changed = threading.Condition()
+        self._threads = self._idle = 0
+
+    @contextlib.contextmanager
+    def connect(self) -> Iterator[tuple[Message, int]]:
+        """Answer calls while the block runs. Yield what a request says of the tools, and the socket to pass with it."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            run = _Run(self, ours)
+            self.connected = True
+            try:
+                tools = self.tools
+                yield (
+                    {"tools": {"specs": tools.specs, "calls": tools.max_calls, "bytes": tools.max_bytes}},
+                    theirs.fileno(),
+                )
+            finally:
+                self.connected = False
+                run.close()
+
+    def submit(self, run: _Run, call: Call) -> None:
+        """Let a thread carry out a call."""
+        with self._changed:
+            self._calls.append((run, call))
+            if self._idle < len(self._calls) and self._threads < self.tools.max_concurrent:
+                self._threads += 1
+                threading.Thread(target=self._work, name="pysbx-tool", daemon=True).start()
+            else:
+                self._changed.notify()
+
+    def _work(self) -> None:
+        """Carry out calls until there are none for a while: a thread."""
+        while True:
+            with self._changed:
+                if not self._calls:
+                    self._idle += 1
+                    self._changed.wait_for(lambda: self._calls, IDLE_SEC)
+                    self._idle -= 1
+                if not self._calls:
+                    self._threads -= 1
+                    return
+                run, call = self._calls.popleft()
+            if run.is_pending(call):
+                self._carry_out(run, call)
+            else:
+                name = self.tools.specs[call.position]["name"]
+                log.write(log.TOOL, log.INFO, "tool %s dropped, %d bytes of arguments", name, len(call.arguments))
+            del run, call
+
+    def _carry_out(self, run: _Run, call: Call) -> None:
+        name = self.tools.specs[call.position]["name"]
+        began, kind, outcome = time.monotonic(), TOOL_VALUE, "returned"
+        try:
+            try:
+                positional, named = open_arguments(call.arguments)
+            except SerializationError as error:
+                raise TypeError(f"{name}(): its arguments cannot leave the sandbox: {error}") from None
+            value = run.context.copy().run(self._call, run, call, positional, named)
+            try:
+                content = encode(value, f"what {name}() returns")
+            except Unserializable as error:
+                raise TypeError(f"{error.path}: {error.reason.replace('leave', 'enter')}") from None
+        except BaseException as error:
+            kind, content = TOOL_RAISED, encode(describe(error))
+            outcome = f"raised {type(error).__name__}"
+        outcome += "" if run.answer(call, kind, content) else " too late"
+        text = "tool %s %s, %.4f s, %d bytes of arguments, %d bytes of answer"
+        duration = time.monotonic() - began
+        log.write(log.TOOL, log.INFO, text, name, outcome, duration, len(call.arguments), len(content))
+
+    def _call(self, run: _Run, call: Call, positional: list[Any], named: dict[str, Any]) -> Any:
+        value = self._functions[call.position](*positional, **named)
+        if not inspect.isawaitable(value):
+            return value
+
+        async def awaited() -> Any:
+            return await value
+
+        left = max(0.0, call.deadline - time.monotonic())
+        if self.loop is None or self.loop.is_closed():
+            return asyncio.run(asyncio.wait_for(awaited(), left))
+        future = asyncio.run_coroutine_threadsafe(awaited(), self.loop)
+        run.futures.add(future)
+        try:
+            return future.result(left)
+        except FutureTimeoutError:
+            future.cancel()
+            raise
+        finally:
+            run.futures.discard(future)

@@ -1,0 +1,170 @@
+"""Tools: functions of this program that code in a sandbox calls by name, and what it learns of them.
+
+tool_calls.py carries out the calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import keyword
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+Message = dict[str, Any]
+
+MAX_TOOLS = 1000
+MAX_BYTES = 1 << 32
+
+
+class Tools:
+    """Functions that code in a sandbox may call, and the limits of the calls. Sandboxes may share one.
+
+    Attributes:
+        functions: the functions by the names that they have in the sandbox.
+        max_calls: how many calls a run may make.
+        max_bytes: bytes of all arguments of a run, and the same again of all answers.
+        timeout_sec: seconds from a call until it raises TimeoutError.
+        max_concurrent: how many calls of a sandbox are carried out at the same time; further ones wait.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., Any]],
+        *,
+        max_calls: int = 1000,
+        max_bytes: int = 16 << 20,
+        timeout_sec: float = 60.0,
+        max_concurrent: int = 32,
+    ) -> None:
+        """Take functions; see the attributes.
+
+        Raises:
+            TypeError: they are not functions by name, or a limit is no number.
+            ValueError: a name is not one that Python allows, or a limit is out of range.
+        """
+        if not isinstance(functions, Mapping):
+            raise TypeError(f"tools: {type(functions).__name__} is not a mapping of names to functions")
+        for name, function in functions.items():
+            if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name[:1] == "_":
+                raise ValueError(f"tools: {name!r:.80} is not a name that a function can have in a program")
+            if not callable(function):
+                raise TypeError(f"tools: '{name}' is of type {type(function).__name__}, which cannot be called")
+        if len(functions) > MAX_TOOLS:
+            raise ValueError(f"tools: there are {len(functions)}, and {MAX_TOOLS} is the most")
+        self.functions = dict(functions)
+        self.max_calls = _number("max_calls", max_calls, MAX_BYTES)
+        self.max_bytes = _number("max_bytes", max_bytes, MAX_BYTES)
+        self.max_concurrent = _number("max_concurrent", max_concurrent, 10_000)
+        if isinstance(timeout_sec, bool) or not isinstance(timeout_sec, (int, float)):
+            raise TypeError(f"tools: timeout_sec: {timeout_sec!r:.80} is not a number of seconds")
+        if not 0 < timeout_sec < MAX_BYTES:
+            raise ValueError(f"tools: timeout_sec: {timeout_sec!r:.80} is not a number of seconds above 0")
+        self.timeout_sec = float(timeout_sec)
+        self.loop: AbstractEventLoop | None = None
+        self.specs = [_spec(name, function) for name, function in self.functions.items()]
+
+    def in_loop(self, loop: AbstractEventLoop) -> Tools:
+        """Return them with an event loop of the caller's, where those that are asynchronous run."""
+        made = copy.copy(self)
+        made.loop = loop
+        return made
+
+
+def _number(name: str, given: object, most: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TypeError(f"tools: {name}: {given!r:.80} is not a whole number")
+    if not 0 < given <= most:
+        raise ValueError(f"tools: {name}: {given!r:.80} is not between 1 and {most}")
+    return given
+
+
+def as_tools(given: Tools | Mapping[str, Callable[..., Any]] | None) -> Tools | None:
+    """Return what a caller has given as tools; None if there are none."""
+    found = given if isinstance(given, Tools) or given is None else Tools(given)
+    return found if found is not None and found.functions else None
+
+
+def _text_of(annotation: Any) -> str | None:
+    if annotation is inspect.Parameter.empty:
+        return None
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    try:
+        ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError):
+        return "object"
+    return text
+
+
+def _default_of(value: Any) -> str | None:
+    """Return a default as source text: "..." if it has no such form, None if there is no default."""
+    if value is inspect.Parameter.empty:
+        return None
+    text = repr(value)
+    try:
+        return text if ast.literal_eval(text) == value else "..."
+    except Exception:  # the value may be of any class
+        return "..."
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Tell whether calls of a function are awaited."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _spec(name: str, function: Callable[..., Any]) -> Message:
+    """Return what the sandbox learns of a function."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of a function in C, for example
+        signature = inspect.Signature(
+            [
+                inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL),
+                inspect.Parameter("named", inspect.Parameter.VAR_KEYWORD),
+            ]
+        )
+    return {
+        "name": name,
+        "doc": inspect.getdoc(function) or "",
+        "async": is_async(function),
+        "parameters": [
+            [one.name, int(one.kind), _text_of(one.annotation), _default_of(one.default)]
+            for one in signature.parameters.values()
+        ],
+        "returns": _text_of(signature.return_annotation),
+    }
+
+
+def tool_stubs(tools: Tools | Mapping[str, Callable[..., Any]]) -> str:
+    """Return the functions as Python text without their bodies: signatures and docstrings, for a model's prompt."""
+    found = as_tools(tools)
+    return "\n\n".join(map(_stub, found.specs)) + "\n" if found is not None else ""
+
+
+def _stub(spec: Message) -> str:
+    parts: list[str] = []
+    kinds = [kind for _, kind, _, _ in spec["parameters"]]
+    for position, (name, kind, annotation, default) in enumerate(spec["parameters"]):
+        if kind == 3 and 2 not in kinds and kinds.index(3) == position:
+            parts.append("*")
+        equals = " = " if annotation else "="
+        parts.append(
+            {2: "*", 4: "**"}.get(kind, "")
+            + name
+            + (f": {annotation}" if annotation else "")
+            + (f"{equals}{default}" if default is not None else "")
+        )
+        if kind == 0 and kinds.count(0) == position + 1:
+            parts.append("/")
+    returns = f" -> {spec['returns']}" if spec["returns"] else ""
+    lines = [f"{'async ' if spec['async'] else ''}def {spec['name']}({', '.join(parts)}){returns}:"]
+    if spec["doc"]:
+        doc = spec["doc"].replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+        doc += " " if doc.endswith('"') else ""
+        lines += f'"""{doc}"""'.splitlines() if "\n" not in doc else [*f'"""{doc}'.splitlines(), '"""']
+    lines.append("...")
+    return "\n".join([lines[0], *(f"    {line}".rstrip() for line in lines[1:])])

@@ -1,0 +1,342 @@
+"""Functions of the host that code in the sandbox calls by name.
+
+Each run has a socket of its own for them, so a call that was cut off in the middle spoils no answer of the worker. A
+thread of ours reads the answers. Any thread, and any task of asyncio, may call meanwhile.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ast
+import asyncio
+import builtins
+import contextlib
+import importlib
+import inspect
+import itertools
+import os
+import sys
+import time
+import types
+import typing
+from _socket import SHUT_RDWR, socket
+from collections.abc import Callable
+from concurrent.futures import Future
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+from . import frames, scalars, wire
+from .encode import encode
+from .refusal import Unserializable
+from .wire import TOOL_ANSWER, TOOL_CALL, TOOL_RAISED
+
+Message = dict[str, Any]
+# The module with the functions. The second name is for programs that have no module of this name themselves.
+MODULE, SHORT = "pysbx_tools", "tools"
+ENDED = "no run of the session is in progress, or the host has ended the calls of this one"
+JOIN_SEC = 1.0
+_Parameter = inspect.Parameter
+KINDS = (
+    _Parameter.POSITIONAL_ONLY,
+    _Parameter.POSITIONAL_OR_KEYWORD,
+    _Parameter.VAR_POSITIONAL,
+    _Parameter.KEYWORD_ONLY,
+    _Parameter.VAR_KEYWORD,
+)
+SCOPE = {**vars(typing), **vars(builtins)}
+
+
+class ToolError(RuntimeError):
+    """A tool has failed.
+
+    Attributes:
+        type: the name of the exception's class outside, or "" if the call itself was not possible.
+    """
+
+    def __init__(self, message: str, kind: str = "") -> None:
+        super().__init__(message)
+        self.type = kind
+
+
+ToolError.__module__ = MODULE
+
+
+def _reader() -> Any:
+    """Return the host's module that reads values. There, the package is called pysbx; a program may have another one.
+
+    The sandbox believes the host. So the bounds of that module are of no use here, and do no harm.
+    """
+    host = types.ModuleType("pysbx")
+    host.__path__ = [os.path.join(os.path.dirname(__file__), "host")]
+    ours = {"pysbx": host, "pysbx.inside": sys.modules[__package__]}
+    ours |= {f"pysbx.inside.{module.__name__.rpartition('.')[2]}": module for module in (frames, scalars, wire)}
+    before = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "pysbx"}
+    sys.modules.update(ours)
+    try:
+        return importlib.import_module("pysbx.calls.decode")
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "pysbx"]:
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+reader = _reader()
+
+
+def _find_class(module: str, name: str) -> type | None:
+    """Return a class of the host that the sandbox has too."""
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except Exception:
+        return None
+    return found if isinstance(found, type) else None
+
+
+class Connection:
+    """The way to the host during one run: sends calls, and gives each answer to its caller."""
+
+    def __init__(self, descriptor: int, calls: int, size: int) -> None:
+        """Take a socket.
+
+        Args:
+            descriptor: the socket.
+            calls: how many calls there may be.
+            size: bytes of the arguments of all of them.
+        """
+        self.descriptor = descriptor
+        self.owner = os.getpid()
+        self.most_calls, self.most_bytes = calls, size
+        self._calls = self._bytes = 0
+        self._lock = _thread.allocate_lock()
+        self._waiting: dict[int, Future[tuple[int, bytes]]] = {}
+        self._numbers = itertools.count(1)
+        self._open = True
+        self._thread = 0  # its number for the kernel, from its beginning on
+        self._done = _thread.allocate_lock()
+        self._done.acquire()
+
+    def send(self, position: int, arguments: bytes) -> Future[tuple[int, bytes]]:
+        """Send a call and return what its answer will be in.
+
+        Raises:
+            ToolError: there cannot be a further call.
+        """
+        if os.getpid() != self.owner:  # its answer would go to the program
+            raise ToolError("only the program itself can call tools: not a process that it has started")
+        with self._lock:
+            if not self._open:
+                raise ToolError(ENDED)
+            if self._calls >= self.most_calls:
+                raise ToolError(f"this run has made {self.most_calls} calls of tools, which is the most")
+            if self._bytes + len(arguments) > self.most_bytes:
+                raise ToolError(f"the arguments of the calls of this run have more than {self.most_bytes} bytes")
+            if not self._calls:
+                _thread.start_new_thread(self._read, ())
+            self._calls += 1
+            self._bytes += len(arguments)
+            number = next(self._numbers)
+            future = self._waiting[number] = Future()
+            self._write(TOOL_CALL.pack(number, position, len(arguments)) + arguments)
+        return future
+
+    def _write(self, content: bytes) -> None:
+        """Write a whole call, also if a signal comes, whose exception is raised behind it."""
+        rest = memoryview(content)
+        sizes: list[int] = []
+        raised: BaseException | None = None
+        try:
+            while sum(sizes) < len(content):
+                try:
+                    # In one step, so that no exception of a signal comes between the call and its result.
+                    sizes.extend(map(os.write, (self.descriptor,), (rest[sum(sizes) :],)))
+                except BlockingIOError:
+                    os.set_blocking(self.descriptor, True)
+                except OSError:
+                    self._open = False
+                    raise ToolError(ENDED) from None
+                except BaseException as error:
+                    raised = error
+        finally:
+            self._open = self._open and sum(sizes) in (0, len(content))
+        if raised is not None:
+            raise raised
+
+    def _take(self, size: int) -> bytearray:
+        content = bytearray(size)
+        rest = memoryview(content)
+        while rest:
+            taken = os.readv(self.descriptor, [rest])
+            if not taken:
+                raise EOFError
+            rest = rest[taken:]
+        return content
+
+    def _read(self) -> None:
+        """Read answers until there are no more: the thread."""
+        self._thread = _thread.get_native_id()
+        try:
+            while True:
+                number, kind, size = TOOL_ANSWER.unpack(self._take(TOOL_ANSWER.size))
+                content = bytes(self._take(size))
+                future = self._waiting.pop(number, None)
+                if future is not None and future.set_running_or_notify_cancel():
+                    future.set_result((kind, content))
+        except (OSError, EOFError, MemoryError):
+            self._open = False
+        finally:
+            with self._lock:
+                waiting = list(self._waiting.values())
+                self._waiting.clear()
+            for future in waiting:
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(ToolError(ENDED))
+            self._done.release()
+
+    def close(self) -> None:
+        """End all calls, and the thread."""
+        with self._lock:
+            self._open = False
+        with contextlib.suppress(OSError):  # code in the sandbox has closed it
+            end = socket(fileno=self.descriptor)
+            end.shutdown(SHUT_RDWR)
+            end.close()
+        if self._calls and self._done.acquire(timeout=JOIN_SEC):
+            # The kernel has it a moment longer, and a session with a thread cannot be forked.
+            until = time.monotonic() + JOIN_SEC
+            while os.path.exists(f"/proc/self/task/{self._thread}") and time.monotonic() < until:
+                time.sleep(0)
+
+
+_connection: Connection | None = None
+_specs: list[Message] = []
+
+
+def _send(position: int, name: str, signature: inspect.Signature, given: tuple[Any, Any]) -> Future[tuple[int, bytes]]:
+    try:
+        signature.bind(*given[0], **given[1])
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
+    try:
+        arguments = encode([list(given[0]), given[1]], "arguments")
+    except Unserializable as error:
+        raise TypeError(f"{name}(): {error.path}: {error.reason}") from None
+    if _connection is None:
+        raise ToolError(ENDED)
+    return _connection.send(position, arguments)
+
+
+def _open_answer(name: str, answer: tuple[int, bytes]) -> Any:
+    """Return the value of an answer, or raise its exception."""
+    kind, content = answer
+    try:
+        value = reader.decode(content, _find_class)
+    except Exception as error:
+        raise ToolError(f"{name}() has returned something that this sandbox cannot read: {error}") from None
+    if kind != TOOL_RAISED:
+        return value
+    called, message, arguments = value
+    found = getattr(builtins, called, None)
+    made: BaseException | None = None
+    if arguments is not None and isinstance(found, type) and issubclass(found, Exception):
+        with contextlib.suppress(Exception):
+            made = found(*arguments)
+    raise made or ToolError(f"{called}: {message}" if message else called, called)
+
+
+def _annotation(text: str | None) -> Any:
+    """Return what an annotation means here, or its text if its names are of the host."""
+    if text is None:
+        return inspect.Parameter.empty
+    try:
+        return eval(text, dict(SCOPE))
+    except Exception:
+        return text
+
+
+def _default(text: str | None) -> Any:
+    if text is None:
+        return inspect.Parameter.empty
+    try:
+        return ast.literal_eval(text)
+    except ValueError:
+        return ...
+
+
+def _signature(spec: Message) -> inspect.Signature:
+    parameters = [
+        inspect.Parameter(name, KINDS[kind], default=_default(default), annotation=_annotation(annotation))
+        for name, kind, annotation, default in spec["parameters"]
+    ]
+    return inspect.Signature(parameters, return_annotation=_annotation(spec["returns"]))
+
+
+def _function(position: int, spec: Message) -> Callable[..., Any]:
+    """Return the function for a tool."""
+    name, signature = spec["name"], _signature(spec)
+
+    def call(*positional: Any, **named: Any) -> Any:
+        return _open_answer(name, _send(position, name, signature, (positional, named)).result())
+
+    async def call_async(*positional: Any, **named: Any) -> Any:
+        sent = _send(position, name, signature, (positional, named))
+        return _open_answer(name, await asyncio.wrap_future(sent))
+
+    made: Any = call_async if spec["async"] else call
+    made.__name__ = made.__qualname__ = name
+    made.__module__, made.__doc__ = MODULE, spec["doc"]
+    made.__signature__ = signature
+    made.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+    made.__annotations__["return"] = signature.return_annotation
+    for one in [one for one, value in made.__annotations__.items() if value is inspect.Parameter.empty]:
+        del made.__annotations__[one]
+    return made  # type: ignore[no-any-return]
+
+
+class _Finder:
+    """Finds the module under its short name, behind all modules of the program."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        """Return the module's, which there is already."""
+        return ModuleSpec(SHORT, _Finder) if name == SHORT and MODULE in sys.modules else None  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(_: ModuleSpec) -> types.ModuleType:
+        """Return another module with the same functions."""
+        made = types.ModuleType(SHORT, sys.modules[MODULE].__doc__)
+        vars(made).update({name: value for name, value in vars(sys.modules[MODULE]).items() if name[:2] != "__"})
+        return made
+
+    @staticmethod
+    def exec_module(_: types.ModuleType) -> None:
+        """Do nothing."""
+
+
+def _define(specs: list[Message]) -> None:
+    """Make the functions: as a module, and as names that all modules have unless they have their own."""
+    made = types.ModuleType(MODULE, "Functions of the program that runs this sandbox.")
+    functions = {spec["name"]: _function(position, spec) for position, spec in enumerate(specs)}
+    vars(made).update({"ToolError": ToolError, "__all__": list(functions), **functions})
+    sys.modules[MODULE] = made
+    if _Finder not in sys.meta_path:
+        sys.meta_path.append(_Finder)
+    for name, function in functions.items():
+        if not hasattr(builtins, name):
+            setattr(builtins, name, function)
+
+
+def begin(about: Message, descriptor: int) -> None:
+    """Take the socket for the calls of the run that comes next, and make the functions if they are not there yet."""
+    global _connection, _specs  # noqa: PLW0603
+    _connection = Connection(descriptor, about["calls"], about["bytes"])
+    if _specs != about["specs"]:
+        _define(about["specs"])
+        _specs = about["specs"]
+
+
+def end() -> None:
+    """End the calls of the run."""
+    global _connection
+    if _connection is not None:
+        ended, _connection = _connection, None
+        ended.close()
