@@ -21,7 +21,7 @@ from pysbx.calls.tool_calls import ToolHost, open_arguments
 from pysbx.inside.encode import encode
 from tests.conftest import descriptors
 
-# What hostile code does: it sends calls of its own. raw() sends any bytes, and gone() waits until no answer can come.
+# Hostile code sends calls of its own. raw() sends any bytes, and gone() waits until no answer can come.
 RAW = """
 import os, struct, sys
 way = sys.modules['pysbx_inside.tools']._connection
