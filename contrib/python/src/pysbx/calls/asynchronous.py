@@ -198,8 +198,8 @@ class AsyncSandbox:
 
     async def _use(self, work: Callable[[], T]) -> T:
         async with self._turn:
-            if self.sandbox.tools is not None:
-                self.sandbox.tools.loop = asyncio.get_running_loop()
+            if self.sandbox._tools is not None:
+                self.sandbox._tools.loop = asyncio.get_running_loop()
             return await run_interrupted(work, self.sandbox.interrupt)
 
     @property

@@ -206,12 +206,12 @@ class Sandbox:
             changes: options of the sandbox by name, as of the decorator; timeout_sec is that of each run.
         """
         chosen = make_options(options, **changes)
-        self.tools: ToolHost | None = None
+        self._tools: ToolHost | None = None
         if (listed := as_tools(tools)) is not None:
             from pysbx.calls.tool_calls import ToolHost  # noqa: PLC0415 (few sessions have some)
 
-            self.tools = ToolHost(listed)
-        self.options = replace(chosen, session=True, tools=self.tools is not None)
+            self._tools = ToolHost(listed)
+        self.options = replace(chosen, session=True, tools=self._tools is not None)
         self._on_output = output_callback(on_stdout, on_stderr)
         # The streams that have a callback. Of calls, the text of the others goes to sys.stderr.
         self._heard = [name for name, given in (("stdout", on_stdout), ("stderr", on_stderr)) if given]
@@ -245,7 +245,7 @@ class Sandbox:
             SandboxError: this session cannot be forked; the text says why. It must have been started warm, and what
                 it has besides memory and files cannot be copied: threads, processes, open files, shared memory.
         """
-        fork = Sandbox(options=self.options, tools=None if self.tools is None else self.tools.tools)
+        fork = Sandbox(options=self.options, tools=None if self._tools is None else self._tools.tools)
         fork._on_output, fork._heard = self._on_output, self._heard
         self._fork_into(fork)
         return fork
@@ -352,10 +352,10 @@ class Sandbox:
         return self._container, self._bundle
 
     def _exchange(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Message:
-        if self.tools is not None and not self.tools.connected and request["op"] in CALLING:
+        if self._tools is not None and not self._tools.connected and request["op"] in CALLING:
             if passed >= 0:
                 raise SandboxError("the session has tools, and its code cannot be typed at a prompt")
-            with self.tools.connect() as (about, way):
+            with self._tools.connect() as (about, way):
                 return self._exchange(request | about, timeout_sec, way)
         container, bundle = self._started()
         patience = None

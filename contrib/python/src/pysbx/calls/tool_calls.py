@@ -37,6 +37,7 @@ Message = dict[str, Any]
 
 CHUNK = 1 << 16
 MAX_TEXT = 1 << 14  # characters of an exception
+PLAIN = (type(None), bool, int, float, str, bytes)
 # Seconds for which a thread waits for the next call.
 IDLE_SEC = 1.0
 
@@ -123,22 +124,26 @@ def open_arguments(data: bytes) -> tuple[list[Any], dict[str, Any]]:
 
 
 def describe(error: BaseException) -> list[Any]:
-    """Return what a sandbox learns of an exception: its class, its text and, if it is one of Python's, its arguments."""
+    """Return what a sandbox learns of an exception: class and text; of one of Python's own, arguments instead."""
     kind = type(error)
-    arguments: list[Any] | None = None
-    if kind.__module__ == "builtins" and isinstance(error, Exception):
-        arguments = list(error.args)
-        if isinstance(error, OSError) and error.filename is not None:
-            arguments = [error.errno, error.strerror, error.filename]
-        with contextlib.suppress(Exception):
-            if len(encode(arguments)) <= MAX_TEXT:
-                return [kind.__name__, "", arguments]
-        arguments = [str(error)[:MAX_TEXT]]
     try:
         text = str(error)[:MAX_TEXT]
     except Exception:  # a class may have any __str__
         text = ""
-    return [kind.__name__, text, arguments]
+    if kind.__module__ != "builtins" or not isinstance(error, Exception):
+        return [kind.__name__, text, None]
+    arguments = list(error.args)
+    if isinstance(error, OSError) and error.filename is not None:
+        arguments = [error.errno, error.strerror, error.filename]
+    with contextlib.suppress(Exception):  # an argument has no form in the codec, or is of a class of the caller's
+        if len(encode(arguments)) <= MAX_TEXT and _is_plain(arguments):
+            return [kind.__name__, "", arguments]
+    return [kind.__name__, "", [text]]
+
+
+def _is_plain(arguments: list[Any]) -> bool:
+    """Tell whether an exception has arguments that every sandbox has."""
+    return all(type(one) in PLAIN for one in arguments)
 
 
 class _Run:
