@@ -16,6 +16,7 @@ import pickle
 import random
 import sys
 import time
+import tracemalloc
 import uuid
 import zoneinfo
 from collections.abc import Callable
@@ -457,3 +458,13 @@ def test_shared_parts_are_counted_as_often_as_they_occur() -> None:
     itself.append([itself, itself])
     with pytest.raises(Unserializable, match="contains itself"):
         encode(itself)
+
+
+def test_a_list_takes_no_room_before_its_elements_are_there() -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(SerializationError):
+            decode(b"\xdd\x00\x98\x96\x80" * 100)  # lists of ten million elements, each in the one before
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

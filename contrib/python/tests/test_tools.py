@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from mcp import StdioServerParameters
+from mcp.server import MCPServer
 
 from pysbx import AsyncSandbox, Execution, Sandbox, SandboxError, Tools, run_code, run_code_async, tool_stubs
 from pysbx.calls.tool_calls import ToolHost, open_arguments
+from pysbx.frameworks.mcp import mcp_tools
 from pysbx.inside.encode import encode
 from tests.conftest import descriptors
 
@@ -361,14 +364,16 @@ def test_malformed_arguments_are_an_error_of_their_call(session: Sandbox, argume
     assert value(done) == "['a 0']"
 
 
-def test_answers_that_nothing_reads_hold_nothing_up() -> None:
-    source = (
-        RAW + "given = b'\\x92\\x90\\x80'\nraw((head(1, 0, len(given)) + given) * 500)\nimport time; time.sleep(60)"
-    )
-    began = time.monotonic()
-    done = run_code(source, tools=Tools({"big": lambda: "x" * (1 << 20)}, max_bytes=1 << 30), timeout_sec=2)
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("then", ["", "socket.socket(fileno=os.dup(way.descriptor)).shutdown(socket.SHUT_WR)"])
+def test_answers_that_nothing_reads_hold_nothing_up(then: str) -> None:
+    def big() -> str:
+        time.sleep(0.2)
+        return "x" * (1 << 20)
+
+    calls = "given = b'\\x92\\x90\\x80'\nraw((head(1, 0, len(given)) + given) * 100)"
+    done = run_code(f"{RAW}{calls}\nimport socket, time\n{then}\ntime.sleep(60)", tools={"big": big}, timeout_sec=2)
     assert done.timed_out
-    assert time.monotonic() - began < 30
 
 
 def test_calls_end_with_their_run() -> None:
@@ -480,7 +485,8 @@ def test_each_call_is_in_the_log_without_its_arguments(caplog: pytest.LogCapture
 @pytest.mark.parametrize("name", ["", "a b", "if", "_x", "search"])
 def test_what_is_no_tool_is_refused(name: str) -> None:
     given: Any = [search] if name == "search" else {name: search}
-    for one in (given, {"search": name}):
+    uncallable: Any = {"search": name}
+    for one in (given, uncallable):
         with pytest.raises((TypeError, ValueError), match=r"^tools: "):
             Sandbox(tools=one)
 
@@ -493,6 +499,47 @@ def test_what_is_no_tool_is_refused(name: str) -> None:
 def test_what_is_no_limit_is_refused(limit: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^tools: "):
         Tools(TOOLS, **limit)
+
+
+def offered() -> MCPServer[Any]:
+    """Return a server with tools of its own."""
+    server: MCPServer[Any] = MCPServer("shop")
+
+    @server.tool()
+    def search(query: str, limit: int = 5) -> list[str]:
+        """Search the shop."""
+        return [f"{query} {number}" for number in range(limit)]
+
+    @server.tool(name="get-item")
+    def get_item(number: int) -> str:
+        if number < 0:
+            raise ValueError("no such item")
+        return f"item {number}"
+
+    return server
+
+
+def test_tools_of_an_mcp_server_are_functions() -> None:
+    source = """
+print(search('a', limit=2), search('b')[-1], get_item(7))
+try: get_item(number=-1)
+except RuntimeError as error: print(type(error).__name__, error)
+try: search()
+except TypeError as error: print(error)
+help(search)
+"""
+    with mcp_tools(offered()) as tools:
+        assert 'def search(query: str, *, limit: int = 5):\n    """Search the shop."""' in tool_stubs(tools)
+        done = run_code(source, tools=tools)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "['a 0', 'a 1'] b 4 item 7"
+    assert lines[1].startswith("RuntimeError Error executing tool get-item")
+    assert lines[2] == "search() missing a required argument: 'query'"
+    with (
+        pytest.raises(Exception, match="pysbx-no-such-program"),
+        mcp_tools(StdioServerParameters(command="pysbx-no-such-program")),
+    ):
+        pass
 
 
 def test_without_tools_there_are_none() -> None:

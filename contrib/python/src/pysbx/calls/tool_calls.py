@@ -227,7 +227,7 @@ class _Run:
                     self._flush()
                 wanted = (select.POLLIN if reads else 0) | (select.POLLOUT if self._outgoing else 0)
             if wanted:
-                poll.modify(self.socket.fileno(), wanted)
+                poll.register(self.socket.fileno(), wanted)
             else:
                 with contextlib.suppress(KeyError):
                     poll.unregister(self.socket.fileno())

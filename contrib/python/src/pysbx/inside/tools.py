@@ -2,6 +2,9 @@
 
 Each run has a socket of its own for them, so a call that was cut off in the middle spoils no answer of the worker. A
 thread of ours reads the answers. Any thread, and any task of asyncio, may call meanwhile.
+
+The functions are in a module, and in builtins, where any name of the program takes precedence. A name in __main__ alone
+would be missing in the program's modules, and one there could not be told from the program's own.
 """
 
 from __future__ import annotations

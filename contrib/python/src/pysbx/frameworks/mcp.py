@@ -1,0 +1,175 @@
+"""The tools of a server of the Model Context Protocol as functions, for tools= of a sandbox.
+
+The connection lasts as long as a with statement. A thread has its event loop. The model's code sees functions, and
+neither the connection nor its credentials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import inspect
+import keyword
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from mcp import Client
+from mcp_types import AudioContent, CallToolResult, ImageContent, TextContent, Tool
+
+TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "object": "dict"}
+MAX_PAGES = 100
+
+
+def name_of(text: str) -> str:
+    """Return a name that a function can have in a program, for that of a tool."""
+    found = re.sub(r"\W", "_", text).lstrip("_") or "tool"
+    return f"{'' if found[0].isalpha() else 'tool_'}{found}{'_' if keyword.iskeyword(found) else ''}"
+
+
+def _type_of(schema: Any) -> str:
+    """Return an annotation for a JSON schema: as much as a reader of the signature needs."""
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if kind == "array":
+        return f"list[{_type_of(schema.get('items'))}]"
+    kinds = kind if isinstance(kind, list) else [kind]
+    return " | ".join(TYPES.get(one, "Any") if isinstance(one, str) else "Any" for one in kinds)
+
+
+def signature_of(tool: Tool) -> inspect.Signature:
+    """Return the signature of a tool. A parameter that may be left out is given by name only."""
+    properties = tool.input_schema.get("properties") or {}
+    required = set(tool.input_schema.get("required") or ())
+    named = {name: about for name, about in properties.items() if name.isidentifier() and not keyword.iskeyword(name)}
+    made = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD if name in required else inspect.Parameter.KEYWORD_ONLY,
+            annotation=_type_of(about),
+            default=inspect.Parameter.empty
+            if name in required
+            else about.get("default")
+            if isinstance(about, Mapping)
+            else None,
+        )
+        for name, about in sorted(named.items(), key=lambda item: item[0] not in required)
+    ]
+    if len(named) < len(properties) or not properties:
+        free = next(name for name in ("others", "others_", "others__") if name not in named)
+        made.append(inspect.Parameter(free, inspect.Parameter.VAR_KEYWORD))
+    return inspect.Signature(made)
+
+
+def _doc_of(tool: Tool) -> str:
+    lines = [tool.description or tool.title or tool.name]
+    for name, about in (tool.input_schema.get("properties") or {}).items():
+        if isinstance(about, Mapping) and about.get("description"):
+            lines.append(f"    {name}: {about['description']}")
+    return "\n".join([lines[0], "", "Args:", *lines[1:]]) if len(lines) > 1 else lines[0]
+
+
+def value_of(answer: CallToolResult) -> Any:
+    """Return the value of an answer: JSON if it has some, otherwise text, or bytes of an image or of sound.
+
+    Raises:
+        RuntimeError: the tool has failed.
+    """
+    parts: list[Any] = []
+    for part in answer.content:
+        if isinstance(part, TextContent):
+            parts.append(part.text)
+        elif isinstance(part, (ImageContent, AudioContent)):
+            parts.append(base64.b64decode(part.data))
+        else:
+            parts.append(part.model_dump(mode="json", by_alias=True, exclude_none=True))
+    whole = "\n".join(parts) if all(isinstance(part, str) for part in parts) else parts
+    if answer.is_error:
+        raise RuntimeError(whole if isinstance(whole, str) else str(whole))
+    found = answer.structured_content
+    if found is not None:
+        return found["result"] if isinstance(found, dict) and set(found) == {"result"} else found
+    return whole[0] if isinstance(whole, list) and len(whole) == 1 else whole
+
+
+class _Connection:
+    """A client in a thread of its own."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._ready: Future[list[Tool]] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="pysbx-mcp", daemon=True)
+        self._thread.start()
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            async with Client(self._server) as self._client:
+                found = await self._client.list_tools()
+                tools = list(found.tools)
+                for _ in range(MAX_PAGES if found.next_cursor else 0):
+                    found = await self._client.list_tools(cursor=found.next_cursor)
+                    tools += found.tools
+                    if not found.next_cursor:
+                        break
+                self._ready.set_result(tools)
+                await self._stop.wait()
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+
+    def tools(self) -> list[Tool]:
+        """Return the tools, when the server has answered."""
+        return self._ready.result()
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool."""
+        return value_of(asyncio.run_coroutine_threadsafe(self._client.call_tool(name, arguments), self._loop).result())
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._ready.done() and self._ready.exception() is None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def function(self, tool: Tool) -> Callable[..., Any]:
+        """Return a function that calls a tool. What its caller leaves out is left to the server."""
+        signature = signature_of(tool)
+
+        def call(*positional: Any, **named: Any) -> Any:
+            arguments = signature.bind(*positional, **named).arguments
+            for one in signature.parameters.values():
+                if one.kind is inspect.Parameter.VAR_KEYWORD:
+                    arguments |= arguments.pop(one.name, {})
+            return self.call(tool.name, arguments)
+
+        call.__doc__ = _doc_of(tool)
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
+
+
+@contextlib.contextmanager
+def mcp_tools(server: Any) -> Iterator[dict[str, Callable[..., Any]]]:
+    """Connect to a server, and return its tools as functions by name, for tools= or Tools.
+
+    Args:
+        server: what mcp.Client takes: a URL, StdioServerParameters, a transport, or a server of this program.
+
+    Raises:
+        ValueError: two tools have the same name in a program.
+        Exception: whatever the client raises if the server cannot be reached.
+    """
+    connection = _Connection(server)
+    try:
+        found: dict[str, Callable[..., Any]] = {}
+        for tool in connection.tools():
+            name = name_of(tool.name)
+            if name in found:
+                raise ValueError(f"tools: the server has two tools that would be '{name}' in a program")
+            found[name] = connection.function(tool)
+        yield found
+    finally:
+        connection.close()
