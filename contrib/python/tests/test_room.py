@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from pysbx import Sandbox, SandboxError, SandboxMemoryError, run_code, sandbox
@@ -26,12 +29,17 @@ def test_arguments_that_do_not_fit_are_want_of_memory(size: int) -> None:
         take(bytes(size))
 
 
-def test_a_session_goes_on_after_a_request_that_does_not_fit() -> None:
+@pytest.mark.parametrize("tools", [{}, {"one": lambda: 1}], ids=["alone", "with a descriptor"])
+def test_a_session_goes_on_after_requests_that_do_not_fit(tools: dict[str, Callable[..., Any]]) -> None:
     needs_rlimits()
-    with Sandbox(memory_mb=64, timeout_sec=60) as session:
-        with pytest.raises(SandboxError, match="no room for the request"):
-            session.put({"large": bytes(100 * MIB)})
-        assert session.run("1").value == "1"
+    with Sandbox(memory_mb=64, timeout_sec=60, tools=tools) as session:
+        for _ in range(2):
+            with pytest.raises(SandboxError, match="no room for the request"):
+                session.put({"large": bytes(100 * MIB)})
+            error = session.run("1", stdin=bytes(100 * MIB)).error
+            assert error is not None
+            assert error.message == "no room for the request"
+            assert session.run("len(__import__('os').listdir('/proc/self/fd')) < 9").value == "True"
 
 
 def test_a_value_that_does_not_fit_twice_is_want_of_memory() -> None:

@@ -41,7 +41,7 @@ from pysbx.container.process import (
 from pysbx.container.status import UNCONTAINED, ColdStart, Status
 from pysbx.container.streams import READABLE, OutputCallback, Streams
 from pysbx.errors import SandboxStartupError
-from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
+from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE, PASSES
 from pysbx.options.network import Network
 
 if TYPE_CHECKING:
@@ -239,11 +239,9 @@ class Container:
         """
         if self._proxy:
             request = {**request, "proxy": self._proxy}
-        if passed >= 0:
-            request = {**request, "passed": True}
         content = msgpack.packb(request, unicode_errors="surrogatepass")
         mark = os.urandom(MARK_SIZE)
-        outgoing = memoryview(HEADER.pack(len(content), mark) + content)
+        outgoing = memoryview(HEADER.pack(len(content) | (PASSES if passed >= 0 else 0), mark) + content)
         deadline = time.monotonic() + timeout + (patience or 0)
         late = math.inf
         self.interrupted = False

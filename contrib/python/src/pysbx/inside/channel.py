@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 
-from .wire import GREETING, HEADER
+from .wire import GREETING, HEADER, PASSES
 
 Message = dict[str, Any]
 CHUNK = 1 << 16
@@ -57,27 +57,34 @@ class Channel:
             size -= min(size, CHUNK)
 
     def read(self) -> Message | None:
-        """Return the next request, or None when there will be no more; NO_ROOM for one that is too large for us."""
+        """Return the next request, or None when there will be no more; NO_ROOM for one that is too large for us.
+
+        A descriptor behind it is in "passed", or -1.
+        """
         try:
             header = bytearray(HEADER.size)
             self._fill(memoryview(header))
             size, self._mark = HEADER.unpack(header)
-            try:
-                content = bytearray(size)
-            except MemoryError:
-                self._discard(size)
-                return NO_ROOM
-            self._fill(memoryview(content))
+            message = self._read_content(size & ~PASSES)
         except EOFError:
             return None
+        message["passed"] = self._take_descriptor() if size & PASSES else -1
+        return message
+
+    def _read_content(self, size: int) -> Message:
+        try:
+            content = bytearray(size)
+        except MemoryError:
+            self._discard(size)
+            return NO_ROOM
+        self._fill(memoryview(content))
         try:
             message: Message = msgpack.unpackb(content, raw=False, unicode_errors="surrogatepass")
         except MemoryError:
             return NO_ROOM
         return message
 
-    def take_descriptor(self) -> int:
-        """Return the descriptor that the host has sent behind a request, or -1."""
+    def _take_descriptor(self) -> int:
         end = socket(fileno=os.dup(self.descriptor))
         try:
             end.setblocking(True)  # code in the sandbox may have called setdefaulttimeout()

@@ -16,6 +16,8 @@ from enum import IntEnum
 RELAY_PORT = 1080
 HEADER = struct.Struct("<Q16s")
 MARK_SIZE = 16
+# In the length of a request behind which the host passes a descriptor.
+PASSES = 1 << 63
 # The mark of the sandbox's first message, which answers no request.
 GREETING = bytes(MARK_SIZE)
 # The last line of a worker that cannot answer on its standard error. A signal ends it then: see worker.py.

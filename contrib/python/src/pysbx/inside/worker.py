@@ -239,7 +239,7 @@ def answer(request: Message, interrupts: Interrupts) -> Message:
         "list": listing,
         "continue": fork.go_on,
         "stream": late.replace,
-        "no-room": lambda request: no_room("request"),
+        "no-room": refuse,
     }
     try:
         return simple[request["op"]](request)
@@ -255,6 +255,13 @@ def peak() -> int:
 def no_room(what: str) -> Message:
     """Return the answer for a request if memory is too small for the request or its answer."""
     return {"exit_code": 1, "error": describe(MemoryError(f"no room for the {what}"))}
+
+
+def refuse(request: Message) -> Message:
+    """Refuse a request that was not read, and close a descriptor that has come with it."""
+    if request["passed"] >= 0:
+        os.close(request["passed"])
+    return no_room("request")
 
 
 def send(channel: Channel, reply: Message) -> None:
@@ -339,7 +346,6 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
     relay = parked = 0
     forwards: set[int] = set()
     while (request := channel.read()) is not None:
-        request["passed"] = channel.take_descriptor() if request.get("passed") else -1
         if request.get("proxy") and not relay:
             from .relay import start
 
