@@ -209,7 +209,7 @@ for attempt in (lambda: echo(print), lambda: give(), lambda: colour()):
 """
     done = run_code(source, tools={"echo": lambda it: it, "give": object, "colour": lambda: Colour.RED})
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("TypeError echo(): arguments[0][0]: a value of type builtin_function")
+    assert lines[0].startswith("TypeError echo(): it: a value of type builtin_function")
     assert lines[1] == "TypeError what give() returns: a value of type object cannot enter the sandbox"
     assert lines[2].startswith("ToolError colour() has returned something that this sandbox cannot read")
 
@@ -419,15 +419,14 @@ def test_a_tool_takes_time_of_its_run_and_can_be_interrupted() -> None:
         begun.set()
         ended.wait(30)
 
-    with Sandbox(tools={"wait": wait, "search": search}) as session:
+    with Sandbox(tools={"hold": lambda: ended.wait(30), "wait": wait, "search": search}) as session:
 
         def interrupt() -> None:
             begun.wait(30)
             session.interrupt()
 
-        done = session.run("wait()", timeout_sec=0.5)
+        done = session.run("hold()", timeout_sec=0.5)
         assert done.timed_out
-        begun.clear()
         threading.Thread(target=interrupt).start()
         source = "try: wait()\nexcept KeyboardInterrupt: print('interrupted')\nsearch('a', 1)"
         done = session.run(source)
@@ -436,6 +435,36 @@ def test_a_tool_takes_time_of_its_run_and_can_be_interrupted() -> None:
     ended.clear()
     assert run_code("wait()", tools={"wait": wait}, timeout_sec=0.5).timed_out
     ended.set()
+
+
+def test_an_interrupt_at_any_step_of_a_call_spoils_no_other(session: Sandbox) -> None:
+    # Python calls a handler behind a call, at the end of a loop and at the beginning of a function, and nowhere else.
+    source = """
+import _thread, dis, sys
+left, interrupted, before = step, False, {}
+def trace(frame, event, argument):
+    global left
+    if not frame.f_code.co_filename.endswith('pysbx_inside/tools.py'): return None
+    frame.f_trace_opcodes = True
+    if event == 'opcode':
+        left -= before.get(frame, '').startswith(('CALL', 'JUMP_BACKWARD', 'RESUME'))
+        before[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    if left < 0:
+        sys.settrace(None)
+        raise KeyboardInterrupt
+    return trace
+sys.settrace(trace)
+try: search('a')
+except KeyboardInterrupt: interrupted = True
+finally: sys.settrace(None)
+assert search('b', 1) == ['b 0']
+assert _thread._count() == 1
+interrupted
+"""
+    step = 0
+    while (seen := value(session.run(f"step = {step}{source}", timeout_sec=20))) == "True":
+        step += 1
+    assert (seen, step > 20) == ("False", True)
 
 
 def test_a_fork_has_the_same_tools(session: Sandbox) -> None:

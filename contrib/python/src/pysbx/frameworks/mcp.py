@@ -136,7 +136,7 @@ class _Connection:
         self._thread.join()
 
     def function(self, tool: Tool) -> Callable[..., Any]:
-        """Return a function that calls a tool. What its caller leaves out is left to the server."""
+        """Return a function that calls a tool. The server decides on arguments that the caller leaves out."""
         signature = signature_of(tool)
 
         def call(*positional: Any, **named: Any) -> Any:

@@ -114,6 +114,7 @@ class Connection:
         self._waiting: dict[int, Future[tuple[int, bytes]]] = {}
         self._numbers = itertools.count(1)
         self._open = True
+        self._started: list[int] = []  # the thread, once there is one
         self._thread = 0  # its number for the kernel, from its beginning on
         self._done = _thread.allocate_lock()
         self._done.acquire()
@@ -133,8 +134,9 @@ class Connection:
                 raise ToolError(f"this run has made {self.most_calls} calls of tools, which is the most")
             if self._bytes + len(arguments) > self.most_bytes:
                 raise ToolError(f"the arguments of the calls of this run have more than {self.most_bytes} bytes")
-            if not self._calls:
-                _thread.start_new_thread(self._read, ())
+            if not self._started:
+                # In one step, so that no exception of a signal comes between: two threads would share the answers.
+                self._started.extend(map(_thread.start_new_thread, (self._read,), ((),)))
             self._calls += 1
             self._bytes += len(arguments)
             number = next(self._numbers)
@@ -203,7 +205,7 @@ class Connection:
             end = socket(fileno=self.descriptor)
             end.shutdown(SHUT_RDWR)
             end.close()
-        if self._calls and self._done.acquire(timeout=JOIN_SEC):
+        if self._started and self._done.acquire(timeout=JOIN_SEC):
             # The kernel has it a moment longer, and a session with a thread cannot be forked.
             until = time.monotonic() + JOIN_SEC
             while os.path.exists(f"/proc/self/task/{self._thread}") and time.monotonic() < until:
@@ -214,15 +216,27 @@ _connection: Connection | None = None
 _specs: list[Message] = []
 
 
+def _refuse(name: str, arguments: dict[str, Any]) -> None:
+    """Raise the error for the argument that has no form in the codec."""
+    for one, value in arguments.items():
+        try:
+            encode(value, one)
+        except Unserializable as error:
+            raise TypeError(f"{name}(): {error.path}: {error.reason}") from None
+    raise TypeError(f"{name}(): the arguments are too large together, or nested too deeply")
+
+
 def _send(position: int, name: str, signature: inspect.Signature, given: tuple[Any, Any]) -> Future[tuple[int, bytes]]:
     try:
-        signature.bind(*given[0], **given[1])
+        bound = signature.bind(*given[0], **given[1])
     except TypeError as error:
         raise TypeError(f"{name}() {error}") from None
     try:
-        arguments = encode([list(given[0]), given[1]], "arguments")
-    except Unserializable as error:
-        raise TypeError(f"{name}(): {error.path}: {error.reason}") from None
+        arguments = encode([list(given[0]), given[1]])
+    except Unserializable:
+        arguments = b""
+    if not arguments:
+        _refuse(name, bound.arguments)
     if _connection is None:
         raise ToolError(ENDED)
     return _connection.send(position, arguments)
