@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -91,6 +92,7 @@ int prewarm_save(const struct runtime_options *rt, const struct save_options *op
     cleanup_fd int out = session_create(options->file, err);
     if (out < 0)
         return out;
+    (void)signal(SIGXFSZ, SIG_IGN); /* the caller's RLIMIT_FSIZE is an error then: setrlimit(2) */
     ret = session_save(options->pid, root, config.max_size, out, err);
     /* If the process still lives, its number was not used by another one meanwhile. */
     if (ret == 0 && has_ended(s.pidfd)) {

@@ -324,6 +324,11 @@ static void test_damage(void)
         }
     }
     is_int(accepted, 0, "no shorter file is accepted");
+    write_all(fd, data, size);
+    if (pwrite(fd, "more", 4, (off_t)size) != 4)
+        bail_out("write behind a snapshot");
+    is_int(snapshot_open(fd, &snapshot, &err), 0, "the caller's data behind a snapshot is not part of it");
+    snapshot_close(&snapshot);
     free(data);
 }
 

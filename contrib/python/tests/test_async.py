@@ -168,6 +168,27 @@ def test_a_fork() -> None:
                 await fork.run("x = 2")
                 assert (await session.run("x")).value == "1"
                 assert (await fork.run("x")).value == "2"
+            forks = await session.fork(2)
+            assert [(await one.run("x")).value for one in forks] == ["1", "1"]
+            for one in forks:
+                await one.close()
+
+    asyncio.run(main())
+
+
+def test_a_saved_session_and_a_checkpoint(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncSandbox(warm="require") as session:
+            await session.run("x = 1")
+            point = await session.checkpoint()
+            await session.run("x = 2")
+            await session.park()
+            assert (await session.run("x")).value == "2"
+            path = await session.snapshot(tmp_path / "session")
+            await session.rollback(point)
+            assert (await session.run("x")).value == "1"
+        async with await AsyncSandbox.restore(path) as restored:
+            assert (await restored.run("x")).value == "2"
 
     asyncio.run(main())
 

@@ -218,7 +218,16 @@ def test_a_fork_that_takes_too_long_ends_alone() -> None:
             "a thread is running",
         ),
         ("import subprocess; p = subprocess.Popen(['sleep', '60'])", "p.kill(); p.wait()", r"process \d+ .sleep. is"),
-        ("f = open('/work/data', 'w+')", "f.close()", r"descriptor \d+ is open \(/work/data\).*close files"),
+        (
+            "import os; f = open('/work/data', 'w+'); os.unlink('/work/data')",
+            "f.close()",
+            r"descriptor \d+ is open \(/work/data \(deleted\)\).*close files",
+        ),
+        (
+            "import fcntl; f = open('/work/data', 'w+'); fcntl.flock(f, fcntl.LOCK_EX)",
+            "f.close()",
+            r"descriptor \d+ is open \(/work/data\).*close files",
+        ),
         ("import socket; s = socket.socketpair()", "[one.close() for one in s]", r"descriptor \d+ is open \(socket"),
         ("import mmap; m = mmap.mmap(-1, 4096)", "m.close()", "is shared and writable"),
         ("import signal; signal.alarm(60)", "signal.alarm(0)", "a timer is running"),
@@ -273,6 +282,22 @@ def test_files_that_are_open_for_reading_and_maps_of_them_are_in_a_fork(
     value(session, held)
     with session.fork() as fork:
         assert value(fork, look) == value(session, look) == seen
+
+
+def test_files_that_are_open_for_writing_are_in_a_fork(session: Sandbox) -> None:
+    """Flags, position, and what is written but not flushed."""
+    value(session, "f = open('/work/a', 'w+'); f.write('one'); f.flush(); f.write(' two')")
+    value(session, "import os; log = os.open('/tmp/log', os.O_WRONLY | os.O_APPEND | os.O_CREAT); os.write(log, b'1')")
+    value(session, "import logging; logging.basicConfig(filename='/output/log'); logging.error('first')")
+    use = "f.write(name); f.flush(); os.lseek(log, 0, 0); os.write(log, name.encode()); logging.error(name)"
+    with session.fork() as fork:
+        for name, one in (("fork", fork), ("mine", session)):
+            value(one, f"name = {name!r}; {use}")
+        for name, one in (("fork", fork), ("mine", session)):
+            assert one.get("a").decode() == f"one two{name}"
+            assert one.get("/tmp/log").decode() == f"1{name}"
+            assert one.get("/output/log").decode() == f"ERROR:root:first\nERROR:root:{name}\n"
+            assert value(one, "f.seek(0); f.read()") == f"'one two{name}'"
 
 
 def test_descriptors_that_share_a_position_are_not_opened_twice(session: Sandbox) -> None:

@@ -1,4 +1,4 @@
-"""`pysbx serve` on a full disk."""
+"""`pysbx serve`, and a session that is saved, on a full disk."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pysbx import Sandbox, SandboxError
+from pysbx.base.directories import private_directory
 from tests.servers import metric, server
 
 
@@ -42,3 +44,15 @@ def test_a_full_disk_is_told_and_is_no_end(tmp_path: Path, monkeypatch: pytest.M
             assert metric(service, f'pysbx_problems_total{{problem="{name}"}}') == 1
             (disk / "fill").unlink()
             assert service.run("6 * 7", memory_mb=333)["value"] == "42"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_a_session_goes_on_if_there_is_no_room_to_save_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "disk", "2m") as disk, Sandbox(warm="require") as session:
+        assert session.run("x = 41").warm
+        monkeypatch.setattr("pysbx.calls.saved.cache_directory", lambda: private_directory(disk / "cache"))
+        for use in (session.checkpoint, session.park, session.fork, lambda: session.snapshot(disk / "session")):
+            with pytest.raises(SandboxError, match=r"cannot be (saved|parked|forked): .*No space left on device$"):
+                use()
+        assert [path.name for path in disk.rglob("*")] == ["cache"]
+        assert session.run("x + 1").value == "42"

@@ -255,7 +255,7 @@ static int check_header(int fd, struct snapshot_header *header, struct error *er
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (header->page_size != page)
         return error_text(err, -ENOTSUP, "the snapshot is for pages of %u bytes", header->page_size);
-    if (header->size != (uint64_t)st.st_size || header->tables_size < sizeof(*header) ||
+    if (header->size > (uint64_t)st.st_size || header->tables_size < sizeof(*header) ||
         header->tables_size > header->size || header->tables_size > MAX_TABLES ||
         !aligned(header->tables_size, page))
         return damaged(err, "its size");

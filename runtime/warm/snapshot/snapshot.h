@@ -3,7 +3,8 @@
  *
  *     header | VMAs | extents | files | writes | strings | meta | … to a page | pages of the extents
  *
- * Numbers have the format of the machine that wrote the file, because no other machine can use it. */
+ * Numbers have the format of the machine that wrote the file, because no other machine can use it. The file
+ * may have further data at its end, which is the caller's: a saved session has its files there. */
 #ifndef PYSBX_WARM_SNAPSHOT_SNAPSHOT_H
 #define PYSBX_WARM_SNAPSHOT_SNAPSHOT_H
 

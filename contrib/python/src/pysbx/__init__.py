@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pysbx.calls.decorator import sandbox, sandbox_async
     from pysbx.calls.execution import Execution, ExecutionError, run_code
     from pysbx.calls.processes import Process, ProcessOutput
+    from pysbx.calls.saved import Checkpoint
     from pysbx.calls.session import Sandbox
     from pysbx.calls.tools import Tools, tool_stubs
     from pysbx.errors import (
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncSandbox",
+    "Checkpoint",
     "DependencyInstallError",
     "ErrorReport",
     "Execution",
@@ -98,6 +100,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "options.mount": ("Mount",),
     "packages.progress": ("install_progress",),
     "calls.processes": ("Process", "ProcessOutput"),
+    "calls.saved": ("Checkpoint",),
     "calls.session": ("Sandbox",),
     "calls.tools": ("Tools", "tool_stubs"),
 }

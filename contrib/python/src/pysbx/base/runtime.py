@@ -146,6 +146,7 @@ def _attempt(
     manager: tuple[str, ...] = (),
     descriptors: tuple[int, ...] = (),
     timeout_sec: float | None = None,
+    alone: bool = False,
 ) -> Refusal | None:
     """Run a command of the runtime to its end; return None, or its error.
 
@@ -154,6 +155,8 @@ def _attempt(
         manager: see command.
         descriptors: the command gets them.
         timeout_sec: seconds until it is killed, by default COMMAND_TIMEOUT_SEC.
+        alone: whether it leaves no process. Then its output has an end, which is heard of at once: without a pipe, a
+            process is looked for again and again, up to 50 ms apart.
     """
     import json  # noqa: PLC0415 (most programs need no such command)
     import subprocess  # noqa: PLC0415
@@ -167,7 +170,7 @@ def _attempt(
                 command(*options, *arguments, manager=manager),
                 env=environment(),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if alone else subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 timeout=timeout_sec or COMMAND_TIMEOUT_SEC,
                 pass_fds=(log.fileno(), *descriptors),
@@ -194,7 +197,7 @@ def build_snapshot(bundle: str, manager: tuple[str, ...] = ()) -> str:
 def save_process(container: str, pid: int, descriptor: int) -> str:
     """Save a process of a container, which has stopped itself, to an empty file; return "" or the refusal."""
     target = f"/proc/self/fd/{descriptor}"
-    refusal = _attempt("warm", "save", container, str(pid), target, descriptors=(descriptor,))
+    refusal = _attempt("warm", "save", container, str(pid), target, descriptors=(descriptor,), alone=True)
     return refusal.detail if refusal else ""
 
 

@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from pysbx.base.threads import run_in_thread, run_interrupted
 from pysbx.calls.call import Result
@@ -215,6 +215,10 @@ class AsyncSandbox:
     save = _in_thread(Sandbox.save)
     install = _in_thread(Sandbox.install)
     forward = _in_thread(Sandbox.forward)
+    snapshot = _in_thread(Sandbox.snapshot)
+    checkpoint = _in_thread(Sandbox.checkpoint)
+    rollback = _in_thread(Sandbox.rollback)
+    park = _in_thread(Sandbox.park)
 
     async def call(
         self,
@@ -241,10 +245,39 @@ class AsyncSandbox:
         """Return the processes in the background: see Sandbox.processes."""
         return [AsyncProcess(self._use, one) for one in await self._use(self.sandbox.processes)]
 
-    async def fork(self) -> AsyncSandbox:
-        """Return a second session that continues from the state of this one: see Sandbox.fork."""
-        made = AsyncSandbox(options=self.sandbox.options)
-        made.sandbox = await self._use(self.sandbox.fork)
+    @overload
+    async def fork(self) -> AsyncSandbox: ...
+
+    @overload
+    async def fork(self, count: int) -> list[AsyncSandbox]: ...
+
+    async def fork(self, count: int | None = None) -> AsyncSandbox | list[AsyncSandbox]:
+        """Return a second session that continues from the state of this one, or several: see Sandbox.fork."""
+        if count is None:
+            return self._of(await self._use(self.sandbox.fork))
+        forks = await self._use(lambda: self.sandbox.fork(count))
+        return [self._of(one) for one in forks]
+
+    @classmethod
+    def _of(cls, sandbox: Sandbox) -> AsyncSandbox:
+        made = cls(options=sandbox.options)
+        made.sandbox = sandbox
+        return made
+
+    @classmethod
+    async def restore(
+        cls,
+        path_or_name: str | os.PathLike[str],
+        *,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+        tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
+        options: Options | None = None,
+        **changes: Unpack[SandboxOptions],
+    ) -> AsyncSandbox:
+        """Return a session that continues from a file of snapshot(): see Sandbox.restore."""
+        made = cls(on_stdout=on_stdout, on_stderr=on_stderr, tools=tools, options=options, **changes)
+        await made._use(lambda: made.sandbox._begin_from(path_or_name))
         return made
 
     async def terminal(

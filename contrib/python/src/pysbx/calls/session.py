@@ -7,16 +7,15 @@ import errno
 import os
 import re
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from pysbx.base import runtime, trees
-from pysbx.base.directories import cache_directory, write_whole
+from pysbx.base.directories import write_whole
 from pysbx.base.option_names import current
 from pysbx.calls.call import Result, find_class_for, open_answer, request_for
 from pysbx.calls.execution import (
@@ -55,6 +54,7 @@ from pysbx.options.options import Options, make_options
 if TYPE_CHECKING:
     from pysbx.calls.forward import Forward
     from pysbx.calls.program import Program
+    from pysbx.calls.saved import Checkpoint, Saved
     from pysbx.calls.terminal import Terminal
     from pysbx.calls.tool_calls import ToolHost
 
@@ -62,6 +62,10 @@ if TYPE_CHECKING:
 UNFIT = "snapshot-unfit"
 # How fork(2) fails at the limit of processes.
 NO_PROCESS = re.compile(rf"^\[Errno {errno.EAGAIN}\]")
+# Failures of a disk, which has no room or forbids writing.
+NO_SPACE = re.compile("|".join(map(re.escape, map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)))))
+# Forks that start at the same time.
+AT_ONCE = 4
 # Seconds from the interrupt at the end of the time of a run until the session is killed.
 PATIENCE_SEC = 3.0
 # Seconds for requests that run no code of the user's, however short the limit of that is.
@@ -129,8 +133,8 @@ def parts_of_site(site: Path, left: int) -> Iterator[list[tuple[str, int, bytes]
     yield parts
 
 
-def _refusal(reason: str) -> SandboxError:
-    return SandboxError(f"the session cannot be forked: {reason}")
+def _refusal(reason: str, done: str = "forked") -> SandboxError:
+    return SandboxError(f"the session cannot be {done}: {reason}")
 
 
 def _with_remedy(reason: str) -> str:
@@ -220,6 +224,9 @@ class Sandbox:
         self._ended = ""
         self._sites: list[Path] = []  # of the packages that were added
         self._shares_streams = False  # with processes or threads of earlier runs
+        self._checkpoints: list[Checkpoint] = []
+        self._parked: Saved | None = None
+        self._spent_sec = 0.0  # CPU time of containers that this session had before
         self._cancel = cancel
         self._lock = threading.RLock()
         self._forwards: list[Forward] = []
@@ -234,21 +241,42 @@ class Sandbox:
         """End the session and all its processes."""
         self.close()
 
-    def fork(self) -> Sandbox:
+    @overload
+    def fork(self) -> Sandbox: ...
+
+    @overload
+    def fork(self, count: int) -> list[Sandbox]: ...
+
+    def fork(self, count: int | None = None) -> Sandbox | list[Sandbox]:
         """Return a second session that continues from the state of this one, in a sandbox of its own.
 
         The second session has the same memory, files of /work, /output, /tmp and /dev/shm, and working directory. From
         now on the two are independent. Random numbers differ, except those of generators that the code has created
         itself. This session goes on, also after a refusal.
 
+        Args:
+            count: return a list of so many sessions. This one is saved once, and they share memory until they write.
+
         Raises:
             SandboxError: this session cannot be forked; the text says why. It must have been started warm, and what
                 it has besides memory and files cannot be copied: threads, processes, open files, shared memory.
         """
-        fork = Sandbox(options=self.options, tools=None if self._tools is None else self._tools.tools)
-        fork._on_output, fork._heard = self._on_output, self._heard
-        self._fork_into(fork)
-        return fork
+        if count is not None and (type(count) is not int or count < 0):
+            raise ValueError(f"count: {count!r} is not a number of sessions")
+        made = [self._another() for _ in range(1 if count is None else count)]
+        try:
+            with self._lock, self._capture("forked") as saved:
+                for first in range(0, len(made), AT_ONCE):
+                    some = made[first : first + AT_ONCE]
+                    for one in some:
+                        one._begin_saved(saved)
+                    for one in some:
+                        one._continue(saved, "forked")
+        except BaseException:
+            for one in made:
+                one.close()
+            raise
+        return made[0] if count is None else made
 
     def _fork_into(self, fork: Sandbox) -> None:
         """Let another session continue from the state of this one; see fork().
@@ -260,60 +288,278 @@ class Sandbox:
             SandboxError: as fork(); the other session has ended then.
         """
         try:
-            with self._lock, tempfile.TemporaryFile(dir=cache_directory(), buffering=0) as file:
-                bundle = self._started()[1]
-                state = self._save(file.fileno())
-                fork._bundle = bundle
-                fork._container = Container(bundle, fork._on_output, fork._cancel, snapshot=file.fileno())
-                try:
-                    answer = fork._exchange({"op": "continue", **state})
-                except SandboxOptionError as error:  # of the state, and no option of this call
-                    raise _refusal(str(error)) from error
-                except SandboxStartupError as error:
-                    if error.code != UNFIT:
-                        raise
-                    raise _refusal(str(error)) from error
-            if answer.get("refused"):
-                raise _refusal(text(answer, "refused"))
-            for site in self._sites:
-                fork._add_packages(site)
-            fork._container.note(self.options.collect)
+            with self._lock, self._capture("forked") as saved:
+                fork._continue_from(saved, "forked")
         except BaseException:
             fork.close()
             raise
 
-    def _save(self, descriptor: int) -> Message:
-        """Write a copy of the session's process to a file, and return the rest of its state."""
+    def _another(self) -> Sandbox:
+        """Return a session with the options and callbacks of this one, which has not begun."""
+        made = Sandbox(options=self.options, tools=None if self._tools is None else self._tools.tools)
+        made._on_output, made._heard = self._on_output, self._heard
+        return made
+
+    def _capture(self, done: str) -> Saved:
+        """Return the present state in a file without a name.
+
+        Args:
+            done: with the session, for an error: "forked" or "saved".
+        """
+        from pysbx.calls.saved import capture  # noqa: PLC0415 (few sessions need it)
+
+        try:
+            return capture(lambda descriptor: self._save(descriptor, done), self._sites)
+        except OSError as error:
+            raise _refusal(error.strerror or str(error), done) from error
+
+    def _begin_saved(self, saved: Saved) -> None:
+        """Let a new container start from a saved state; _continue() waits for it."""
+        self._bundle = prepare(self.options)
+        self._container = Container(self._bundle, self._on_output, self._cancel, snapshot=saved.descriptor)
+
+    def _continue_from(self, saved: Saved, done: str) -> None:
+        """Begin in a new container, from a saved state: see _continue."""
+        try:
+            self._begin_saved(saved)
+            self._continue(saved, done)
+        except BaseException:
+            self.close()
+            raise
+
+    def _continue(self, saved: Saved, done: str) -> None:
+        """Wait for a container that starts from a saved state, and restore the rest. After an error it has ended.
+
+        Args:
+            saved: the state.
+            done: with the session, for an error: "forked" or "restored".
+        """
+        container = self._started()[0]
+        try:
+            try:
+                answer = self._exchange({"op": "continue", **saved.state})
+            except SandboxOptionError as error:
+                if done == "restored":
+                    raise
+                raise _refusal(str(error), done) from error  # of the state, and no option of this call
+            except SandboxStartupError as error:
+                if error.code != UNFIT:
+                    raise
+                raise _refusal(str(error), done) from error
+            if answer.get("refused"):
+                raise _refusal(text(answer, "refused"), done)
+            if isinstance(answer.get("error"), dict):  # no room for the files
+                said = f"{text(answer['error'], 'message')}: {current().options['memory']}"
+                raise _refusal(said, done)
+            for site in saved.sites:
+                self._add_packages(site)
+            container.note(self.options.collect)
+        except BaseException:
+            self.close()
+            raise
+
+    def _save(self, descriptor: int, done: str, *, lasting: bool = False) -> Message:
+        """Write a copy of the session's process to a file, and return the rest of its state.
+
+        Args:
+            descriptor: of the file.
+            done: see _capture.
+            lasting: whether another program may restore it.
+        """
+        from pysbx.calls.saved import STATE  # noqa: PLC0415 (few sessions need it)
+
         container = self._started()[0]
         if not all(one.ended for one in self._terminals):
-            raise _refusal("a terminal is open: close it")
+            raise _refusal("a terminal is open: close it", done)
         container.identify_sender(wanted=True)
         answer = self._exchange({"op": "fork"})
         sender = container.sender
         container.identify_sender(wanted=False)
         if not container.warm:
-            raise _refusal(f"it was started cold: {current().options['cold']}")
+            raise _refusal(f"it was started cold: {current().options['cold']}", done)
         if answer.get("refused"):
-            raise _refusal(_with_remedy(text(answer, "refused")))
+            raise _refusal(_with_remedy(text(answer, "refused")), done)
         try:
             said = runtime.save_process(container.name, sender, descriptor)
         finally:
-            state = self._exchange({"op": "forked", "limit": self.options.answer_limit // 2})
+            limit = self.options.answer_limit // 2
+            state = self._exchange({"op": "forked", "limit": limit, "lasting": lasting})
         if said:
-            raise _refusal(said + SAVED_REMEDY)
+            raise _refusal(said if NO_SPACE.search(said) else said + SAVED_REMEDY, done)
         if state.get("refused"):
-            raise _refusal(text(state, "refused"))
-        return {name: state.get(name) for name in ("files", "cwd", "umask")}
+            raise _refusal(text(state, "refused"), done)
+        return {name: state[name] for name in STATE if name in state}
+
+    def snapshot(self, path_or_name: str | os.PathLike[str]) -> Path:
+        """Save the session to a file, for Sandbox.restore() in this or another program; it goes on.
+
+        The file has all data of the session. Only its owner may read it. An existing one is replaced as a whole.
+
+        Args:
+            path_or_name: a name, such as "analysis", which `pysbx sessions list` shows; or a path, which is an
+                os.PathLike or has a slash.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            SandboxError: as fork(); or it cannot be written.
+            TypeError: the argument is of another type.
+            ValueError: there can be no such name.
+        """
+        from pysbx.calls import saved  # noqa: PLC0415 (few sessions need it)
+
+        path = saved.place(path_or_name)
+        with self._lock:
+            self._started()
+            if self._sites:
+                raise _refusal("packages were added by install(): start it with these dependencies instead", "saved")
+            self._exchange({"op": "list"})  # it has begun, and its version is known
+            saved.write(path, lambda file: self._save(file, "saved", lasting=True), self.options, self._python)
+        return path
+
+    @classmethod
+    def restore(
+        cls,
+        path_or_name: str | os.PathLike[str],
+        *,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+        tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
+        options: Options | None = None,
+        **changes: Unpack[SandboxOptions],
+    ) -> Sandbox:
+        """Return a session that continues from a file of snapshot(); the file can be restored again.
+
+        Limits, network and mounts are those of this call. Options that the process has in its memory must be as they
+        were: dependencies, env, image, rootfs, virtualenv.
+
+        Args:
+            path_or_name: see snapshot.
+            on_stdout: see the class.
+            on_stderr: the same.
+            tools: the same.
+            options: the same.
+            changes: the same.
+
+        Raises:
+            SandboxError: there is no such session of the caller's; it is damaged; or kernel, CPU, interpreter,
+                libraries, runtime or options differ. The text says which.
+            TypeError: an argument is of another type.
+            ValueError: there can be no such name.
+        """
+        made = cls(on_stdout=on_stdout, on_stderr=on_stderr, tools=tools, options=options, **changes)
+        made._begin_from(path_or_name)
+        return made
+
+    def _begin_from(self, path_or_name: str | os.PathLike[str]) -> None:
+        """Begin with the state of a file of snapshot(); see restore."""
+        from pysbx.calls import saved  # noqa: PLC0415 (few sessions need it)
+
+        with self._lock:
+            try:
+                found = saved.read(saved.place(path_or_name), self.options)
+            except BaseException:
+                self.close()
+                raise
+            with found:
+                self._continue_from(found, "restored")
+
+    def checkpoint(self) -> Checkpoint:
+        """Return the present state, memory and files, for rollback(); the session goes on.
+
+        A session has at most 16, which take at most 4 GiB together. They end with the session.
+
+        Raises:
+            SandboxError: as fork(); or there are too many.
+        """
+        from pysbx.calls.saved import MOST_BYTES, MOST_CHECKPOINTS, Checkpoint  # noqa: PLC0415 (few sessions need it)
+
+        with self._lock:
+            if len(self._checkpoints) >= MOST_CHECKPOINTS:
+                raise SandboxError(f"the session has {MOST_CHECKPOINTS} checkpoints, which is the most: remove one")
+            made = Checkpoint(self._capture("saved"), self._remove_checkpoint)
+            if made.size + sum(one.size for one in self._checkpoints) > MOST_BYTES:
+                made.saved.close()
+                raise SandboxError(f"the checkpoints take more than {MOST_BYTES >> 30} GiB together: remove one")
+            self._checkpoints.append(made)
+        return made
+
+    def _remove_checkpoint(self, checkpoint: Checkpoint) -> None:
+        with self._lock:
+            self._checkpoints = [one for one in self._checkpoints if one is not checkpoint]
+            checkpoint.saved.close()
+
+    def rollback(self, checkpoint: Checkpoint) -> None:
+        """Go back to a checkpoint, in a new container; also from a session that has ended, but was not closed.
+
+        Processes, terminals and forwarded ports of the present state end. Random numbers differ from those that
+        followed the checkpoint before. After an error the present state is kept.
+
+        Raises:
+            SandboxError: the checkpoint is of another session, or was removed; or it cannot be restored.
+        """
+        with self._lock:
+            if checkpoint not in self._checkpoints:
+                raise SandboxError("the checkpoint is of another session, or was removed")
+            self._replace(checkpoint.saved)
+
+    def park(self) -> None:
+        """Save the session to a file without a name, and end its container; the next use continues from there.
+
+        The file takes disk space until then, and goes with this program.
+
+        Raises:
+            SandboxError: as fork(); or a port is forwarded. The session goes on then.
+        """
+        with self._lock:
+            if self._container is None and not self._ended:  # it has not begun, or is parked
+                return
+            self._started()
+            if any(one.listener.fileno() >= 0 for one in self._forwards):
+                raise _refusal("a port is forwarded: close it", "parked")
+            self._parked = self._capture("parked")
+            self._drop_container()
+
+    def _hang_up(self) -> None:
+        for one in self._forwards:
+            one.close()
+        for terminal in self._terminals:
+            terminal.hang_up()
+
+    def _drop_container(self) -> None:
+        self._hang_up()
+        self._forwards, self._terminals, self._shares_streams = [], [], False
+        if self._container is not None:
+            self._container.close()
+            self._spent_sec += self._container.usage.cpu_sec
+            self._container = None
+
+    def _replace(self, saved: Saved) -> None:
+        """Continue from a saved state, in a new container instead of the present one."""
+        made = self._another()
+        made._cancel = self._cancel
+        made._continue_from(saved, "restored")
+        self._drop_container()
+        self._forget_parked()
+        self._container, self._bundle, self._sites = made._container, made._bundle, made._sites
+        self._ended = ""
+
+    def _forget_parked(self) -> None:
+        if self._parked is not None:
+            self._parked.close()
+            self._parked = None
 
     def close(self) -> None:
         """End the session; once more is no error."""
         with self._lock:
-            for forward in self._forwards:
-                forward.close()
-            for terminal in self._terminals:
-                terminal.hang_up()
+            self._hang_up()
             if self._container is not None:
                 self._container.close()
+            for checkpoint in self._checkpoints:
+                checkpoint.saved.close()
+            self._checkpoints = []
+            self._forget_parked()
             self._ended = self._ended or "it has been closed"
 
     def interrupt(self) -> None:
@@ -341,11 +587,13 @@ class Sandbox:
 
         It is at most ten milliseconds old.
         """
-        return 0.0 if self._container is None else self._container.recent_cpu_sec
+        return self._spent_sec + (0.0 if self._container is None else self._container.recent_cpu_sec)
 
     def _started(self) -> tuple[Container, Bundle]:
         if self._ended:
             raise SandboxError(f"the session has ended: {self._ended}")
+        if self._parked is not None:
+            self._replace(self._parked)
         if self._container is None or self._bundle is None:
             self._bundle = prepare(self.options)
             self._container = ready.take(self._bundle, self._on_output, self._cancel)

@@ -20,6 +20,7 @@ FAILURE = 125
 COMMANDS = {
     "run": ("run", "run a program"),
     "shell": ("shell", "type statements into a session"),
+    "sessions": ("sessions", "list, show, restore or remove saved sessions"),
     "kernel": ("kernel", "run the kernel of a Jupyter notebook in a sandbox"),
     "warm": ("show", "install dependencies and build the snapshot before a first call"),
     "deps": ("show", "list, remove or install sets of dependencies"),

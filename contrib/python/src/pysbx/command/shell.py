@@ -234,7 +234,10 @@ def shell(arguments: argparse.Namespace) -> int:
     write, complain = writer(sys.stdout, raw=arguments.raw), writer(sys.stderr, raw=arguments.raw)
     cancel = Cancel()
     started = Sandbox(on_stdout=write, on_stderr=complain, cancel=cancel.descriptor, **command_line.given(arguments))
+    restored = vars(arguments).get("restore")
     try:
+        if restored:
+            started._begin_from(restored)
         with spoken_as("command", ["."]), started as session, _history():
             readline.set_completer(_completer(session))
             by_libedit = "libedit" in (readline.__doc__ or "")

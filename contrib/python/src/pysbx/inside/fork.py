@@ -42,6 +42,8 @@ POLARS = (
 )
 # The only flag of a descriptor that open(2) would not give it anyway.
 LARGEFILE = 0o100000
+# Those with which a file can be opened again.
+FLAGS = os.O_ACCMODE | os.O_APPEND
 
 
 class NotCopied(Exception):
@@ -63,16 +65,17 @@ def _processes(own: set[int]) -> list[str]:
 
 
 class _Open(NamedTuple):
-    """A file that is open for reading, and can be opened again."""
+    """A file that is open, and can be opened again."""
 
     descriptor: int
     path: str
+    flags: int
     position: int
     inheritable: bool
 
     def reopen(self) -> None:
         """Open it again under its number, which is free."""
-        made = os.open(self.path, os.O_RDONLY)
+        made = os.open(self.path, self.flags)
         os.lseek(made, self.position, os.SEEK_SET)
         if made != self.descriptor:
             os.dup2(made, self.descriptor)
@@ -81,9 +84,10 @@ class _Open(NamedTuple):
 
 
 def _open_files(own: int) -> list[_Open]:
-    """Return the regular files that are open for reading only, without locks, and are still there.
+    """Return the regular files that are open without locks, and are still there.
 
-    Descriptors that share a position are left out: opened again, they would not.
+    A file that is open for writing must be one that the copy gets too. Descriptors that share a position are left out:
+    opened again, they would not.
     """
     found: dict[int, _Open] = {}
     for number in map(int, os.listdir("/proc/self/fd")):
@@ -94,11 +98,14 @@ def _open_files(own: int) -> list[_Open]:
             flags = fcntl.fcntl(number, fcntl.F_GETFL) & ~LARGEFILE
             with open(f"/proc/self/fdinfo/{number}", encoding="ascii") as file:
                 locked = "lock:" in file.read()
-            if flags or locked or not stat.S_ISREG(about.st_mode) or path.startswith("/proc/"):
+            if flags & ~FLAGS or locked or not stat.S_ISREG(about.st_mode) or path.startswith("/proc/"):
                 continue
-            os.close(os.open(path, os.O_RDONLY))
+            if flags != os.O_RDONLY and not _is_private(path, DIRECTORIES):
+                continue
+            os.close(os.open(path, flags))
             if os.path.samestat(os.stat(path), about):
-                found[number] = _Open(number, path, os.lseek(number, 0, os.SEEK_CUR), os.get_inheritable(number))
+                position, inheritable = os.lseek(number, 0, os.SEEK_CUR), os.get_inheritable(number)
+                found[number] = _Open(number, path, flags, position, inheritable)
         except OSError:  # that of the listing itself; or the file is gone, or may not be read any more
             continue
     return [one for one in found.values() if not _shares_position(one, found)]
@@ -118,10 +125,10 @@ def _shares_position(one: _Open, others: dict[int, _Open]) -> bool:
 _to_open: list[_Open] = []
 
 
-def _is_private(path: str) -> bool:
-    """Tell whether a file is in memory of this sandbox alone, and not in a mount there."""
+def _is_private(path: str, directories: tuple[str, ...]) -> bool:
+    """Tell whether a file is in memory of this sandbox alone, in one of its directories, and not in a mount there."""
     with contextlib.suppress(OSError):  # it has been removed
-        for top in (*DIRECTORIES, SITE):
+        for top in directories:
             if path.startswith(f"{top}/") and os.lstat(path).st_dev == os.lstat(top).st_dev:
                 return True
     return False
@@ -142,7 +149,7 @@ def _check_libraries() -> None:
                 "a semaphore of multiprocessing is open: end the pool with close() and join(), and delete it"
             )
     for _, mode, *_, path in (line.rstrip("\n").split(maxsplit=5) for line in lines if "/" in line):
-        if "x" in mode and _is_private(path):
+        if "x" in mode and _is_private(path, (*DIRECTORIES, SITE)):
             raise NotCopied(f"'{path}' is loaded as code: start another session with that package")
 
 
@@ -200,8 +207,14 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
     return pid
 
 
-def collect(parked: int, limit: int) -> Message:
-    """End the copy, which has been saved by now or cannot be saved, and return the rest of its state."""
+def collect(parked: int, limit: int, *, lasting: bool) -> Message:
+    """End the copy, which has been saved by now or cannot be saved, and return the rest of its state.
+
+    Args:
+        parked: the number of the copy, or 0.
+        limit: bytes of files at most.
+        lasting: whether libraries may be replaced until the copy goes on.
+    """
     if parked:
         with contextlib.suppress(ProcessLookupError, ChildProcessError):  # where the code ignores SIGCHLD
             os.kill(parked, signal.SIGKILL)
@@ -209,20 +222,53 @@ def collect(parked: int, limit: int) -> Message:
     umask = os.umask(0)
     os.umask(umask)
     try:
-        return {"files": pack(limit), "cwd": os.getcwd(), "umask": umask}
+        state = {"files": pack(limit), "cwd": os.getcwd(), "umask": umask}
+        return state | {"modules": _modules()} if lasting else state
     except (NotCopied, OSError) as error:
         return {"refused": str(error)}
+
+
+def _stamp(path: str) -> list[int]:
+    about = os.stat(path)
+    return [about.st_size, about.st_mtime_ns]
+
+
+def _modules() -> dict[str, list[int]]:
+    """Return size and time of the files of the modules: code that is imported later may count on the same version.
+
+    The host compares those of the package itself.
+    """
+    own = f"{os.path.dirname(os.path.dirname(__file__))}/"
+    found = {}
+    for module in tuple(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and path.startswith("/") and not path.startswith(own):
+            with contextlib.suppress(OSError, ValueError):  # in an archive, or removed
+                found[path] = _stamp(path)
+    return found
+
+
+def _check_modules(stamps: dict[str, list[int]]) -> None:
+    """Raise NotCopied if a module that is imported has another file now."""
+    for path, stamp in stamps.items():
+        try:
+            same = _stamp(path) == stamp
+        except OSError as error:
+            raise NotCopied(f"'{path}': {error.strerror}: it was imported when the session was saved") from None
+        if not same:
+            raise NotCopied(f"'{path}' is not the file that it was when the session was saved")
 
 
 def go_on(request: Message) -> Message:
     """Restore, in the fork, the state that collect() has returned."""
     try:
         unpack(request["files"])
+        _check_modules(request.get("modules", {}))
         os.chdir(request["cwd"])
         os.umask(request["umask"])
         while _to_open:
             _to_open.pop().reopen()
-    except OSError as error:
+    except (OSError, NotCopied) as error:
         return {"refused": str(error)}
     _draw_anew()
     return {}

@@ -368,7 +368,10 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
                 channel.write(hello)
             continue
         tools = begin_tools(request)
-        reply = fork.collect(parked, request["limit"]) if request["op"] == "forked" else answer(request, interrupts)
+        if request["op"] == "forked":
+            reply = fork.collect(parked, request["limit"], lasting=request["lasting"])
+        else:
+            reply = answer(request, interrupts)
         if tools is not None:
             tools.end()
         flush()
