@@ -225,6 +225,7 @@ def test_the_description_says_all_that_a_generated_client_needs(service: Server)
     places = {one["operationId"]: one for methods in about["paths"].values() for one in methods.values()}
     names = {"health", "healthz", "profiles", "run", "start_session", "run_in_session", "end_session"}
     names |= {"profile", "execute", "list_sessions", "get_session", "fork_session", "interrupt_session", "delete_file"}
+    names |= {"checkpoint_session", "rollback_session"}
     names |= {"readyz", "metrics", "run_command", "list_processes"}
     names |= {f"{verb}_process" for verb in ("start", "read", "write", "signal")}
     assert set(places) == names | {"list_files", "put_file", "get_file"}
@@ -404,6 +405,28 @@ def test_a_session_is_forked(service: Server) -> None:
     assert len(service.client.get("/v1/sessions").json()["sessions"]) == before
     for one in (place, other):
         assert service.client.delete(one).status_code == 204
+
+
+def test_a_session_goes_back_to_a_checkpoint(service: Server) -> None:
+    place = start(service)
+    for number in (1, 2, 3):
+        service.post(f"{place}/run", code=f"a = {number}; open('x', 'w').write('{number}')")
+        made = service.client.post(f"{place}/checkpoint")
+        assert (made.status_code, made.json()) == (201, {"checkpoint": number})
+    for number in (2, 3, 2):
+        assert service.post(f"{place}/rollback", checkpoint=number).status_code == 204
+        assert service.post(f"{place}/run", code="a").json()["value"] == str(number)
+        assert service.client.get(f"{place}/files/x").text == str(number)
+    for wrong in (1, 4, -1):
+        refused = service.post(f"{place}/rollback", checkpoint=wrong)
+        assert refused.status_code == 422
+        assert problem(refused)["detail"] == "checkpoint: the session keeps 2, 3"
+    service.post(f"{place}/run", code="import threading, time; threading.Thread(target=time.sleep, args=(9,)).start()")
+    refused = service.client.post(f"{place}/checkpoint")
+    assert (refused.status_code, "thread" in problem(refused)["detail"]) == (422, True)
+    assert service.post(f"{place}/rollback", checkpoint=3).status_code == 204
+    assert service.client.post(f"{place}/checkpoint").json() == {"checkpoint": 4}
+    service.client.delete(place)
 
 
 @pytest.mark.parametrize(

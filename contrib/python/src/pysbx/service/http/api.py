@@ -42,6 +42,7 @@ from pysbx.service.connections.problems import (
     problem_of,
 )
 from pysbx.service.http.bodies import NO_CONTENT, Binary, Strict, content_of, reported
+from pysbx.service.http.checkpoints import add_checkpoints
 from pysbx.service.http.fields import with_limits
 from pysbx.service.http.idempotency import Idempotent
 from pysbx.service.http.openapi import CONTENT, CONTENT_BODY, EVENTS, METRICS, PROBLEM, Described
@@ -562,5 +563,6 @@ def make_api(works: State) -> FastAPI:
     add_pages(app, agent_sandbox=works.agent_sandbox)
     _add_sessions(app, offer, jobs, sessions)
     add_commands(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))
+    add_checkpoints(app, sessions, lambda identifier: sessions.find(caller.get(), identifier))
     add_terminals(app, sessions, lambda identifier: sessions.find(caller.get(), identifier))
     return app

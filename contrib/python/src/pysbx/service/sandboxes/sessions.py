@@ -15,6 +15,7 @@ from typing import TypeVar
 from pysbx.base.threads import AGAIN_SEC, Cancel, look_at
 from pysbx.calls.execution import Execution
 from pysbx.calls.processes import Command
+from pysbx.calls.saved import Checkpoint
 from pysbx.calls.session import Sandbox
 from pysbx.calls.terminal import Terminal
 from pysbx.container.process import Cancelled
@@ -31,6 +32,8 @@ OnOutput = Callable[[str, str], None]
 # Sessions that have ended, of which it is still known why.
 REMEMBERED = 1000
 RETRY_SEC = 10
+# Checkpoints of a session that are kept: each takes as much disk as the session has memory, at most.
+MOST_POINTS = 2
 # Seconds between two looks at the sessions, at most.
 LOOK_SEC = 5.0
 SPENT = "its caller has used its allowance of CPU time"
@@ -53,6 +56,8 @@ class Session:
         self.terminal: Terminal | None = None
         self.terminal_end = ""  # why it was ended
         self.charged_sec = 0.0
+        self.points: dict[int, Checkpoint] = {}
+        self._last_point = 0
         self.sent: dict[str, bytes] = {}  # digests of artifacts by name
         self.on_output: OnOutput | None = None
         self.sandbox = Sandbox(
@@ -61,6 +66,15 @@ class Session:
             on_stdout=lambda text: self._hand_on("stdout", text),
             on_stderr=lambda text: self._hand_on("stderr", text),
         )
+
+    def keep_point(self, sandbox: Sandbox) -> int:
+        """Make a checkpoint, remove the oldest if there are too many then, and return its number."""
+        made = sandbox.checkpoint()
+        self._last_point += 1
+        self.points[self._last_point] = made
+        if len(self.points) > MOST_POINTS:
+            self.points.pop(min(self.points)).remove()
+        return self._last_point
 
     def news(self, done: Execution) -> Execution:
         """Return a run with the artifacts that an earlier run has not left as they are: those were sent already."""
