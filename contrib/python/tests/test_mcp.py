@@ -84,7 +84,9 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
     async def test(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         files = {"put_file", "get_file", "list_files"}
-        sessions = {f"{verb}_session" for verb in ("start", "run_in", "end", "fork", "interrupt")} | {"list_sessions"}
+        sessions = {
+            f"{verb}_session" for verb in ("start", "run_in", "end", "fork", "interrupt", "pause", "resume")
+        } | {"list_sessions"}
         processes = {f"{verb}_process" for verb in ("start", "read", "write", "signal")} | {"list_processes"}
         assert set(tools) == files | sessions | processes | {"run_python", "run_command", "list_profiles"}
         said = tools["run_python"].description or ""
@@ -379,6 +381,10 @@ def test_sessions_are_listed_forked_and_interrupted(small: Server) -> None:
             await asyncio.sleep(0.05)
         await asyncio.sleep(0.5)  # until its code runs
         await call("interrupt_session", session_id=first)
+        await call("pause_session", session_id=second)
+        paused = await client.call_tool("list_files", {"session_id": second})
+        assert "the session is paused" in text_of(paused)
+        await call("resume_session", session_id=second)
         assert (await slow)["error"]["type"] == "KeyboardInterrupt"
         late = await call("run_in_session", session_id=first, code=SLEEP, timeout_sec=0.3)
         assert (late["timed_out"], late["session_ended"]) == (True, "")

@@ -226,6 +226,7 @@ def test_the_description_says_all_that_a_generated_client_needs(service: Server)
     names = {"health", "healthz", "profiles", "run", "start_session", "run_in_session", "end_session"}
     names |= {"profile", "execute", "list_sessions", "get_session", "fork_session", "interrupt_session", "delete_file"}
     names |= {"checkpoint_session", "rollback_session"}
+    names |= {"pause_session", "resume_session"}
     names |= {"readyz", "metrics", "run_command", "list_processes"}
     names |= {f"{verb}_process" for verb in ("start", "read", "write", "signal")}
     assert set(places) == names | {"list_files", "put_file", "get_file"}
@@ -379,6 +380,19 @@ def test_a_run_has_a_limit_of_its_own_and_the_session_goes_on(service: Server) -
     refused = service.post(f"{place}/run", code="1", timeout_sec=31)
     assert problem(refused)["detail"] == "timeout_sec: 31 is more than this session allows, 30"
     service.client.delete(place)
+
+
+def test_a_session_is_paused_and_resumed(service: Server) -> None:
+    place = start(service)
+    service.post(f"{place}/run", code="a = 41")
+    assert service.client.post(f"{place}/pause").status_code == 204
+    assert service.client.get(place).json()["paused"] is True
+    refused = service.post(f"{place}/run", code="a")
+    assert (refused.status_code, problem(refused)["type"]) == (409, "urn:pysbx:problem:paused")
+    assert service.client.post(f"{place}/resume").status_code == 204
+    assert service.post(f"{place}/run", code="a + 1").json()["value"] == "42"
+    assert service.client.post(f"{place}/pause").status_code == 204
+    assert service.client.delete(place).status_code == 204
 
 
 def test_a_session_is_forked(service: Server) -> None:

@@ -9,6 +9,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from pysbx import (
     SandboxIsADirectoryError,
     SandboxNotADirectoryError,
     SandboxNotRegularFileError,
+    SandboxPausedError,
     SandboxPermissionError,
     SandboxTimeoutError,
 )
@@ -550,3 +552,45 @@ def test_the_cpu_time_of_a_session() -> None:
         assert session.run("1").usage.cpu_sec < 0.4
         last = session._cpu_sec
     assert session._cpu_sec > last - 0.1  # the kernel's own sum, at the end
+
+
+COUNTS = "import threading, time\ncount = 0\n"
+COUNTS += "def counts():\n  global count\n  while True: count += 1; time.sleep(0.001)\n"
+COUNTS += "threading.Thread(target=counts, daemon=True).start()"
+
+
+@pytest.mark.parametrize("isolation", ["container", "process"])
+def test_a_paused_session_does_nothing_until_it_is_resumed(isolation: Any) -> None:
+    with Sandbox(isolation=isolation) as session:
+        session.pause()
+        session.resume()
+        session.run(COUNTS)
+        session.put({"kept": "text"})
+        session.start("while true; do sleep 0.01; done")
+        session.pause()
+        session.pause()
+        assert session.paused
+        time.sleep(0.2)  # a busy machine has not yet told all of them
+        before, _ = session._cpu_sec, time.sleep(0.5)
+        assert session._cpu_sec == before
+        for use in (lambda: session.run("1"), session.files, session.fork, lambda: session.start("true")):
+            with pytest.raises(SandboxPausedError, match=r"the session is paused: resume\(\) it first"):
+                use()
+        session.interrupt()  # no run is in progress
+        session.resume()
+        session.resume()
+        assert not session.paused and session.ended == ""
+        assert session.run("count > 0, open('kept').read()").value == "(True, 'text')"
+        session.pause()
+    with pytest.raises(SandboxError, match="has ended: it has been closed"):
+        session.resume()
+
+
+def test_a_pause_waits_for_the_run_in_progress() -> None:
+    with Sandbox(isolation="process") as session, ThreadPoolExecutor(1) as pool:
+        begun = threading.Event()
+        source = "import time\nprint(1, flush=True)\ntime.sleep(1)"
+        run = pool.submit(session.run, source, on_stdout=lambda _: begun.set())
+        assert begun.wait(30)
+        session.pause()
+        assert run.done() and run.result().error is None

@@ -50,6 +50,10 @@ class SandboxStartupError(SandboxError):
         super().__init__(message)
 
 
+class SandboxPausedError(SandboxError):
+    """The session is paused, so it cannot be used until resume()."""
+
+
 class PlatformNotSupportedError(SandboxStartupError):
     """This machine does not run Linux, or its kernel lacks a feature that sandboxes need."""
 

@@ -219,6 +219,8 @@ class AsyncSandbox:
     checkpoint = _in_thread(Sandbox.checkpoint)
     rollback = _in_thread(Sandbox.rollback)
     park = _in_thread(Sandbox.park)
+    pause = _in_thread(Sandbox.pause)
+    resume = _in_thread(Sandbox.resume)
 
     async def call(
         self,
@@ -300,6 +302,11 @@ class AsyncSandbox:
     async def close(self) -> None:
         """End the session; once more is no error."""
         await self._use(self.sandbox.close)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the session is paused."""
+        return self.sandbox.paused
 
     @property
     def ended(self) -> str:

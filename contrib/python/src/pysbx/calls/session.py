@@ -46,6 +46,7 @@ from pysbx.errors import (
     SandboxError,
     SandboxFileTooLargeError,
     SandboxOptionError,
+    SandboxPausedError,
     SandboxStartupError,
 )
 from pysbx.options.keywords import OPTIONS, SandboxOptions, Unpack
@@ -228,6 +229,7 @@ class Sandbox:
         self._parked: Saved | None = None
         self._spent_sec = 0.0  # CPU time of containers that this session had before
         self._cancel = cancel
+        self._paused = False
         self._lock = threading.RLock()
         self._forwards: list[Forward] = []
         self._terminals: list[Terminal] = []
@@ -571,6 +573,41 @@ class Sandbox:
         if self._container is not None and self._container.has_begun():
             self._container.interrupt()
 
+    def pause(self) -> None:
+        """Freeze all processes of the session, after the run in progress. Memory and files are kept.
+
+        Until resume() every use but close() is an error.
+
+        Raises:
+            SandboxError: the session has ended, or has no cgroup of its own.
+        """
+        with self._lock:
+            if self._paused:
+                return
+            container = self._started()[0]
+            if not container.has_begun():
+                self.files()  # wait until there is a container
+            if said := container.freeze(frozen=True):
+                raise SandboxError(f"the session cannot be paused: {said}")
+            self._paused = True
+
+    def resume(self) -> None:
+        """Let a paused session go on; one that is not paused does anyway.
+
+        Raises:
+            SandboxError: the session has ended.
+        """
+        with self._lock:
+            paused, self._paused = self._paused, False
+            container = self._started()[0]
+            if paused and (said := container.freeze(frozen=False)):
+                raise SandboxError(f"the session cannot be resumed: {said}")
+
+    @property
+    def paused(self) -> bool:
+        """Whether the session is paused."""
+        return self._paused and not self._ended
+
     @property
     def _python(self) -> tuple[int, int] | None:
         """Major and minor version of its Python, as the sandbox says; None before its first use."""
@@ -592,6 +629,8 @@ class Sandbox:
     def _started(self) -> tuple[Container, Bundle]:
         if self._ended:
             raise SandboxError(f"the session has ended: {self._ended}")
+        if self._paused:
+            raise SandboxPausedError("the session is paused: resume() it first")
         if self._parked is not None:
             self._replace(self._parked)
         if self._container is None or self._bundle is None:

@@ -135,6 +135,7 @@ class Container:
         self._proxy = _proxy_for(bundle.options.allow_network)
         self.sender = 0
         self.interrupted = False  # in the last exchange, because its time was over
+        self._stopped: list[int] | None = None  # by freeze(), without a cgroup
         self._keeps_files = keeps_files
         self._identifies = True  # until its greeting
         self._asked = False
@@ -496,6 +497,22 @@ class Container:
             runtime.kill(self.name)
         else:
             self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(signal.SIGCONT)  # it may be frozen
+
+    def freeze(self, *, frozen: bool) -> str:
+        """Stop all processes, or let them go on. Return "", or why that is not possible."""
+        from pysbx.container import stopping  # noqa: PLC0415 (few sessions are paused)
+
+        if self._home is not None:
+            return stopping.signal_group(self._process.pid, signal.SIGSTOP if frozen else signal.SIGCONT)
+        if self._stopped is not None:
+            stopped, self._stopped = self._stopped, None
+            stopping.go_on(stopped)
+            return ""
+        done = runtime.call("pause" if frozen else "resume", self.name)
+        if done.returncode != 0 and frozen:
+            self._stopped = stopping.stop(self._process.pid)
+        return "" if done.returncode == 0 or self._stopped is not None else done.stderr.strip()
 
     def kill(self) -> None:
         """End the container, if it has not ended, and remove it."""

@@ -60,6 +60,17 @@ def _children(pid: int, fields: list[bytes]) -> list[int]:
     return found
 
 
+def descendants(pid: int) -> list[int]:
+    """Return the processes below a process, MOST of them at most."""
+    found, waiting = [], [pid]
+    while waiting and len(found) < MOST:
+        one = waiting.pop()
+        below = _children(one, _fields(one))
+        found += below
+        waiting += below
+    return found[:MOST]
+
+
 def _cgroup(pid: int) -> str:
     with contextlib.suppress(OSError):
         lines = _read(f"/proc/{pid}/cgroup").decode(errors="replace").splitlines()

@@ -18,6 +18,7 @@ from pysbx.errors import (
     SandboxError,
     SandboxFileError,
     SandboxOptionError,
+    SandboxPausedError,
     SandboxStartupError,
     SerializationError,
     with_extra,
@@ -70,6 +71,7 @@ NO_METRICS = Kind("no-metrics", 404, "there are no metrics", f"on the server's m
 REFUSED = Kind("refused", 422, "the sandbox cannot do that", "change what the detail names")
 INSTALL = Kind("packages", 502, "packages cannot be installed", "ask for others, or tell the server's administrator")
 NO_SANDBOX = Kind("no-sandbox", 500, "no sandbox can be made", "run `pysbx doctor` on the server's machine")
+PAUSED = Kind("paused", 409, "the session is paused", "resume it first")
 TERMINAL = Kind("terminal", 409, "the session has a terminal already", "close that one, or start another session")
 IDEMPOTENCY = Kind("idempotency", 409, "a request with this key is there already", "wait for it, or use a new key")
 ORIGIN = Kind(
@@ -95,6 +97,7 @@ OF_EXCEPTIONS: tuple[tuple[type[Exception], Kind], ...] = (
     (PlatformNotSupportedError, NO_SANDBOX),
     (SandboxStartupError, NO_SANDBOX),
     (DependencyInstallError, INSTALL),
+    (SandboxPausedError, PAUSED),
     (SerializationError, REFUSED),
     (SandboxError, REFUSED),
 )

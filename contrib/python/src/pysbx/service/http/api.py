@@ -133,6 +133,7 @@ class SessionInfo(BaseModel):
     age_sec: float
     unused_sec: float = Field(description="since its last use")
     running: bool
+    paused: bool
     profile: str
     dependencies: list[str]
 
@@ -197,6 +198,7 @@ def info_of(session: Session) -> SessionInfo:
         age_sec=round(now - session.began, 3),
         unused_sec=0.0 if running else round(now - session.used, 3),
         running=running,
+        paused=session.sandbox.paused,
         profile=session.options.profile,
         dependencies=list(session.options.dependencies),
     )
@@ -448,6 +450,16 @@ def _add_sessions(app: FastAPI, offer: Choices, jobs: Jobs, sessions: Sessions) 
     async def interrupt(identifier: str) -> None:
         """Raise KeyboardInterrupt in the code that runs in a session; the session goes on."""
         await sessions.interrupt(find(identifier))
+
+    @app.post("/v1/sessions/{identifier}/pause", name="pause_session", **NO_CONTENT)
+    async def pause(identifier: str) -> None:
+        """Freeze a session after the uses that wait already; memory and files are kept."""
+        await sessions.use(find(identifier), lambda sandbox: sandbox.pause())
+
+    @app.post("/v1/sessions/{identifier}/resume", name="resume_session", **NO_CONTENT)
+    async def resume(identifier: str) -> None:
+        """Let a paused session go on."""
+        await sessions.use(find(identifier), lambda sandbox: sandbox.resume())
 
     @app.delete("/v1/sessions/{identifier}", name="end_session", **NO_CONTENT)
     async def end(identifier: str) -> None:

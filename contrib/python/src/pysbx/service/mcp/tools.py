@@ -261,6 +261,24 @@ class Tools:
 
         return await as_tool_error(work())
 
+    async def pause_session(self, session_id: SessionId) -> str:
+        """Freeze a session with its processes; it can be used again after resume_session."""
+
+        async def work() -> str:
+            await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.pause())
+            return "paused"
+
+        return await as_tool_error(work())
+
+    async def resume_session(self, session_id: SessionId) -> str:
+        """Let a paused session go on."""
+
+        async def work() -> str:
+            await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.resume())
+            return "resumed"
+
+        return await as_tool_error(work())
+
     async def end_session(self, session_id: SessionId) -> str:
         """End a session, and what is running in it."""
 
@@ -449,6 +467,8 @@ def make_tools(
         (tools.list_sessions, reads),
         (tools.fork_session, writes),
         (tools.interrupt_session, writes),
+        (tools.pause_session, writes),
+        (tools.resume_session, writes),
         (tools.end_session, writes),
         (tools.list_profiles, reads),
         (commands.run_command, writes),
