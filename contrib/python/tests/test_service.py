@@ -226,7 +226,7 @@ def test_the_description_says_all_that_a_generated_client_needs(service: Server)
     names = {"health", "healthz", "profiles", "run", "start_session", "run_in_session", "end_session"}
     names |= {"profile", "execute", "list_sessions", "get_session", "fork_session", "interrupt_session", "delete_file"}
     names |= {"checkpoint_session", "rollback_session"}
-    names |= {"pause_session", "resume_session"}
+    names |= {"list_changes", "pause_session", "resume_session"}
     names |= {"readyz", "metrics", "run_command", "list_processes"}
     names |= {f"{verb}_process" for verb in ("start", "read", "write", "signal")}
     assert set(places) == names | {"list_files", "put_file", "get_file"}
@@ -379,6 +379,21 @@ def test_a_run_has_a_limit_of_its_own_and_the_session_goes_on(service: Server) -
     assert service.post(f"{place}/run", code="a + 1", timeout_sec=5).json()["value"] == "42"
     refused = service.post(f"{place}/run", code="1", timeout_sec=31)
     assert problem(refused)["detail"] == "timeout_sec: 31 is more than this session allows, 30"
+    service.client.delete(place)
+
+
+def test_the_changes_of_a_session_are_listed(service: Server) -> None:
+    place = start(service)
+    for name in ("a", "b"):
+        service.client.put(f"{place}/files/{name}", content=b"text")
+    service.post(
+        f"{place}/run", code="import os; os.remove('a'); open('b', 'w').write('TEXT'); os.symlink('b', '\\udc80')"
+    )
+    assert service.client.get(f"{place}/changes").json()["changes"] == [
+        {"path": "b", "kind": "changed", "type": "file", "size": 4},
+        {"path": "\ufffd", "kind": "added", "type": "link", "size": 0},
+        {"path": "a", "kind": "removed", "type": "file", "size": 4},
+    ]
     service.client.delete(place)
 
 

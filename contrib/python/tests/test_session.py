@@ -571,7 +571,8 @@ def test_a_paused_session_does_nothing_until_it_is_resumed(isolation: Any) -> No
         session.pause()
         assert session.paused
         time.sleep(0.2)  # a busy machine has not yet told all of them
-        before, _ = session._cpu_sec, time.sleep(0.5)
+        before = session._cpu_sec
+        time.sleep(0.5)
         assert session._cpu_sec == before
         for use in (lambda: session.run("1"), session.files, session.fork, lambda: session.start("true")):
             with pytest.raises(SandboxPausedError, match=r"the session is paused: resume\(\) it first"):

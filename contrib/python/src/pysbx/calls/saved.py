@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from pysbx.base.directories import cache_directory, state_directory
+from pysbx.calls.baseline import Baseline
 from pysbx.calls.execution import as_text
 from pysbx.container import answer_frame, payload
 from pysbx.container.container import Message
@@ -77,12 +78,14 @@ class Saved:
         memory: bytes of the runtime's snapshot, which is first.
         rest: bytes that follow, with what else the worker in the sandbox wants back.
         sites: installed packages that were added to the session.
+        baseline: the files to which its changes are compared, if this program keeps the state.
     """
 
     descriptor: int
     memory: int
     rest: int
     sites: list[Path] = field(default_factory=list)
+    baseline: Baseline | None = None
 
     def __enter__(self) -> Saved:
         """Return it."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 from pysbx.base import runtime, trees
 from pysbx.base.directories import write_whole
 from pysbx.base.option_names import current
+from pysbx.calls.baseline import Baseline
 from pysbx.calls.call import Result, find_class_for, open_answer, request_for
 from pysbx.calls.execution import (
     TIMED_OUT,
@@ -53,6 +54,7 @@ from pysbx.options.keywords import OPTIONS, SandboxOptions, Unpack
 from pysbx.options.options import Options, make_options
 
 if TYPE_CHECKING:
+    from pysbx.calls.changes import Change, Changes, Commit, Sides
     from pysbx.calls.forward import Forward
     from pysbx.calls.program import Program
     from pysbx.calls.saved import Checkpoint, Saved
@@ -230,6 +232,7 @@ class Sandbox:
         self._spent_sec = 0.0  # CPU time of containers that this session had before
         self._cancel = cancel
         self._paused = False
+        self._baseline = Baseline()
         self._lock = threading.RLock()
         self._forwards: list[Forward] = []
         self._terminals: list[Terminal] = []
@@ -311,9 +314,11 @@ class Sandbox:
         from pysbx.calls.saved import capture  # noqa: PLC0415 (few sessions need it)
 
         try:
-            return capture(lambda descriptor: self._save(descriptor, done), self._sites)
+            saved = capture(lambda descriptor: self._save(descriptor, done), self._sites)
         except OSError as error:
             raise _refusal(error.strerror or str(error), done) from error
+        saved.baseline = self._baseline.copy()
+        return saved
 
     def _begin_saved(self, saved: Saved) -> None:
         """Let a new container start from a saved state; _continue() waits for it."""
@@ -355,6 +360,8 @@ class Sandbox:
                 raise _refusal(said, done)
             for site in saved.sites:
                 self._add_packages(site)
+            if saved.baseline is not None:
+                self._baseline = saved.baseline.copy()
             container.note(self.options.collect)
         except BaseException:
             self.close()
@@ -545,7 +552,7 @@ class Sandbox:
         self._drop_container()
         self._forget_parked()
         self._container, self._bundle, self._sites = made._container, made._bundle, made._sites
-        self._ended = ""
+        self._baseline, self._paused, self._ended = made._baseline, False, ""
 
     def _forget_parked(self) -> None:
         if self._parked is not None:
@@ -562,6 +569,7 @@ class Sandbox:
                 checkpoint.saved.close()
             self._checkpoints = []
             self._forget_parked()
+            self._baseline = Baseline()
             self._ended = self._ended or "it has been closed"
 
     def interrupt(self) -> None:
@@ -1007,12 +1015,109 @@ class Sandbox:
             ValueError: all of it is too large.
             SandboxFileError: one cannot be written; its class says why. SandboxInvalidPathError is a ValueError too.
         """
-        named = checked_files(files)
+        self._put_files(checked_files(files))
+
+    def _put_files(self, named: Mapping[str, bytes], executable: Iterable[str] = ()) -> None:
+        """Write files whose paths have been checked; the executable ones get such modes."""
+        programs = list(executable)
         with self._lock:
-            answer = self._exchange({"op": "put", "files": named})
+            answer = self._exchange({"op": "put", "files": named, **({"executable": programs} if programs else {})})
             if self._container is not None:
                 self._container.note(self.options.collect, named)
-        check_put(answer, named)
+            check_put(answer, named)
+            self._baseline.note(named, programs)
+
+    def put_directory(self, directory: str | os.PathLike[str]) -> tuple[str, ...]:
+        """Write the regular files of a directory of the host to /work; return the paths of links and other files.
+
+        Raises:
+            SandboxError: a file cannot be read, or written; those before it are there.
+            ValueError: it has too many files, or too large ones.
+        """
+        from pysbx.calls.changes import files_of, parts  # noqa: PLC0415 (few sessions need it)
+
+        left_out: list[str] = []
+        with self._lock:
+            for files, programs in parts(files_of(directory, left_out)):
+                self._put_files(files, programs)
+        return tuple(left_out)
+
+    @contextlib.contextmanager
+    def _changes(self) -> Iterator[Changes]:
+        from pysbx.calls.changes import Changes  # noqa: PLC0415 (few sessions need it)
+
+        with self._lock:
+            if not self._paused:
+                self._started()
+                if self._container is None or self._container.directories is None:
+                    self.files()
+            if self._ended or self._container is None or self._bundle is None or self._container.directories is None:
+                raise SandboxError(f"the session has ended: {self._ended}")
+            if complaint := self._container.directories.complaint:
+                raise SandboxError(f"the changes of the session cannot be read: {complaint}")
+            own = [mount.target for mount in self.options.mounts]
+            mounts = [one for one in self._bundle.targets if one in own or one not in ("/work", "/output")]
+            yield Changes(self, self._container.directories.tops(), mounts)
+
+    def changes(self) -> list[Change]:
+        """Return what code has added, changed and removed in /work and /output since the start.
+
+        Files of put() and put_directory() belong to the start, and commit(), discard() and mark() begin anew.
+
+        Raises:
+            SandboxError: the session has ended, or has too many files.
+        """
+        with self._changes() as changes:
+            return [found.change for found in changes.find()]
+
+    def _changed_sides(self, path: str) -> Sides:
+        """Return a file at the start and now; see Changes.sides."""
+        with self._changes() as changes:
+            return changes.sides(path)
+
+    def commit(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Commit:
+        """Write the changes of /work to a directory of the host, such as the one that put_directory() has read.
+
+        Each file is replaced at once. No link is followed, on either side. Links, special files and what is in .git
+        are refused, and so is a file that the host has changed meanwhile.
+
+        Args:
+            directory: of the host.
+            overwrite: whether files that the host has changed are replaced and removed too.
+
+        Returns:
+            What was written, removed and refused.
+
+        Raises:
+            SandboxError: see changes.
+            OSError: the directory cannot be opened.
+        """
+        with self._changes() as changes:
+            return changes.commit(directory, overwrite=overwrite)
+
+    def discard(self) -> None:
+        """Bring /work and /output back to the state of the start.
+
+        Raises:
+            SandboxError: see changes; or a process of the session keeps changing them.
+        """
+        from pysbx.calls.changes import discard  # noqa: PLC0415 (few sessions need it)
+
+        with self._changes() as changes:
+            discard(self, changes)
+
+    def _restore_files(self, keep: list[str], mounts: Iterable[str]) -> None:
+        """Remove all files of /work and /output but those to be kept."""
+        self._ask({"op": "restore", "keep": keep, "mounts": list(mounts)}, OWN_SEC)
+
+    def mark(self) -> None:
+        """Take the present files for those of the start.
+
+        Raises:
+            SandboxError: see changes.
+        """
+        with self._changes() as changes:
+            changes.mark()
 
     def get(self, path: str | os.PathLike[str], limit: int | None = None) -> bytes:
         """Return the content of a file.
@@ -1051,7 +1156,9 @@ class Sandbox:
         name = as_text(path, "path")
         with self._lock:
             answer = self._exchange({"op": "remove", "path": name})
-        check_file(answer, name)
+            check_file(answer, name)
+            for one in checked_files({name: b""}):
+                self._baseline.files.pop(one, None)
 
     def install(self, *requirements: str) -> None:
         """Add packages to the session, such as "pandas>=2". They come from where dependencies= of the session would.

@@ -96,6 +96,10 @@ class Directories:
         finally:
             os.close(top)
 
+    def tops(self) -> dict[str, int]:
+        """Return a descriptor of each by name: "output", "work". They are closed with this."""
+        return dict(self._descriptors)
+
     def close(self) -> None:
         """Give the file systems up; once more is no error."""
         while self._descriptors:

@@ -62,7 +62,8 @@ def _children(pid: int, fields: list[bytes]) -> list[int]:
 
 def descendants(pid: int) -> list[int]:
     """Return the processes below a process, MOST of them at most."""
-    found, waiting = [], [pid]
+    found: list[int] = []
+    waiting = [pid]
     while waiting and len(found) < MOST:
         one = waiting.pop()
         below = _children(one, _fields(one))

@@ -45,6 +45,7 @@ ELSEWHERE = {
     "process": ("commands", "act"),
     "processes": ("commands", "listing"),
     "place": ("places", "act"),
+    "restore": ("restoring", "restore"),
     "packages": ("packages", "add"),
     "complete": ("prompt", "complete"),
 }
@@ -152,6 +153,9 @@ def put(request: Message) -> Message:
     try:
         for number, (name, content) in enumerate(request["files"].items()):
             made.append(prepare_file(beneath(name), content, number))
+        for name, (path, _) in zip(request["files"], made, strict=True):
+            if name in request.get("executable", ()):
+                os.chmod(path, 0o755)
         while made:
             os.rename(*made[-1])
             made.pop()

@@ -150,6 +150,21 @@ class Listing(BaseModel):
     files: dict[str, int] = Field(description="size by path: relative to /work, or absolute")
 
 
+class ChangeInfo(BaseModel):
+    """A file that code has changed."""
+
+    path: str = Field(description="relative to /work, or absolute")
+    kind: str = Field(description="added, changed, removed, or unread if it cannot be read")
+    type: str = Field(description="file, link, directory or other")
+    size: int
+
+
+class ChangeList(BaseModel):
+    """The files of a session that differ from what was put there."""
+
+    changes: list[ChangeInfo]
+
+
 class ProfileInfo(BaseModel):
     """A profile that may be chosen."""
 
@@ -481,6 +496,15 @@ def _add_files(app: FastAPI, sessions: Sessions, find: Callable[[str], Session])
         if len(found) > LISTED:
             raise Problem(REFUSED, f"the session has {len(found)} files, and {LISTED} are listed at most: list by code")
         return Listing(files={clean(name): size for name, size in found.items()})
+
+    @app.get("/v1/sessions/{identifier}/changes", name="list_changes")
+    async def changes(identifier: str) -> ChangeList:
+        """List what code has added, changed and removed in /work and /output, compared to the files that were put."""
+        found = await sessions.use(find(identifier), lambda sandbox: sandbox.changes())
+        if len(found) > LISTED:
+            raise Problem(REFUSED, f"the session has {len(found)} changes, and {LISTED} are listed at most")
+        infos = [ChangeInfo(path=clean(one.path), kind=one.kind, type=one.type, size=one.size) for one in found]
+        return ChangeList(changes=infos)
 
     @app.put(
         "/v1/sessions/{identifier}/files/{path:file}",

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pysbx.base.threads import AGAIN_SEC, Cancel, look_at
+from pysbx.calls.baseline import Baseline
 from pysbx.calls.execution import Execution
 from pysbx.calls.processes import Command
 from pysbx.calls.saved import Checkpoint
@@ -66,6 +67,7 @@ class Session:
             on_stdout=lambda text: self._hand_on("stdout", text),
             on_stderr=lambda text: self._hand_on("stderr", text),
         )
+        self.sandbox._baseline = Baseline(keeps=False)  # its changes are only listed
 
     def keep_point(self, sandbox: Sandbox) -> int:
         """Make a checkpoint, remove the oldest if there are too many then, and return its number."""

@@ -1,0 +1,98 @@
+"""Files that a sandbox has left, written beneath a directory of the host: no link is followed, each file is whole.
+
+Each step opens one name beneath a directory that is open, as in trees.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+
+from pysbx.base import trees
+from pysbx.base.beneath import O_PATH
+
+PLACE = O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MODE, EXECUTABLE = 0o666, 0o777  # the umask is the caller's
+
+
+@contextlib.contextmanager
+def above(top: int, path: str, *, make: bool) -> Iterator[trees.Place]:
+    """Open the directory of a path, step by step.
+
+    Args:
+        top: a descriptor of the directory that the path is beneath.
+        path: relative, without "..".
+        make: create the directories that are missing.
+
+    Raises:
+        OSError: one is missing (ENOENT), a link or no directory (ENOTDIR).
+    """
+    *directories, name = path.split("/")
+    if not name or {"", ".", ".."} & {*directories, name}:
+        raise OSError(errno.EINVAL, "no path beneath a directory", path)
+    here = os.dup(top)
+    try:
+        for part in directories:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=here)
+            inner = os.open(part, PLACE, dir_fd=here)
+            os.close(here)
+            here = inner
+        yield trees.Place(path, here, name)
+    finally:
+        os.close(here)
+
+
+def state(place: trees.Place) -> os.stat_result | None:
+    """Return what is at a place, or None for nothing.
+
+    Raises:
+        OSError: it is no regular file.
+    """
+    try:
+        about = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, "the host has a link, a directory or a special file there", place.path)
+    return about
+
+
+def replace(place: trees.Place, content: bytes, before: os.stat_result | None, *, executable: bool) -> None:
+    """Write a file, which takes the place of another at once, and gets its owner and modes.
+
+    Raises:
+        OSError: it cannot be written; the other is as it was.
+    """
+    part = f".pysbx-{secrets.token_hex(8)}"
+    file = os.open(part, NEW, EXECUTABLE if executable else MODE, dir_fd=place.directory)
+    try:
+        with open(file, "wb") as written:
+            written.write(content)
+            if before is not None:
+                with contextlib.suppress(PermissionError):  # it stays the caller's
+                    os.fchown(file, before.st_uid, before.st_gid)
+                os.fchmod(file, before.st_mode & 0o777)
+        os.rename(part, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part, dir_fd=place.directory)
+        raise
+
+
+def remove(top: int, place: trees.Place) -> None:
+    """Remove a file, and the directories above it that are empty then."""
+    os.unlink(place.name, dir_fd=place.directory)
+    path = place.path
+    while path := path.rpartition("/")[0]:
+        try:
+            with above(top, path, make=False) as directory:
+                os.rmdir(directory.name, dir_fd=directory.directory)
+        except OSError:
+            return
