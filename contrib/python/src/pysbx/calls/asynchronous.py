@@ -287,6 +287,18 @@ class AsyncSandbox:
         await made._use(lambda: made.sandbox._begin_from(path_or_name))
         return made
 
+    @property
+    def reference(self) -> str:
+        """A text by which other processes of the same user find the session: see Sandbox.reference."""
+        return self.sandbox.reference
+
+    @staticmethod
+    async def attach(reference: str) -> AsyncSandbox:
+        """Return the session of another process: see Sandbox.attach."""
+        made = AsyncSandbox()
+        made.sandbox = await asyncio.to_thread(Sandbox.attach, reference)
+        return made
+
     async def terminal(
         self,
         command: Command = "",

@@ -54,6 +54,7 @@ from pysbx.options.keywords import OPTIONS, SandboxOptions, Unpack
 from pysbx.options.options import Options, make_options
 
 if TYPE_CHECKING:
+    from pysbx.calls.attach import Reference
     from pysbx.calls.changes import Change, Changes, Commit, Sides
     from pysbx.calls.forward import Forward
     from pysbx.calls.program import Program
@@ -233,6 +234,7 @@ class Sandbox:
         self._cancel = cancel
         self._paused = False
         self._baseline = Baseline()
+        self._reference: Reference | None = None
         self._lock = threading.RLock()
         self._forwards: list[Forward] = []
         self._terminals: list[Terminal] = []
@@ -559,8 +561,38 @@ class Sandbox:
             self._parked.close()
             self._parked = None
 
+    @property
+    def reference(self) -> str:
+        """A text by which other processes of the same user find the session while this one lives: see attach."""
+        from pysbx.calls.attach import Reference  # noqa: PLC0415 (few sessions need it)
+
+        with self._lock:
+            if self._ended:
+                raise SandboxError(f"the session has ended: {self._ended}")
+            self._reference = self._reference or Reference(self)
+            return self._reference.text
+
+    @staticmethod
+    def attach(reference: str) -> Sandbox:
+        """Return the session of another process of the same user. Uses take turns; close() lets it go on.
+
+        It cannot be forked from here, and call() is not possible.
+
+        Raises:
+            SandboxError: that process has ended.
+            ValueError: this is no reference.
+        """
+        from pysbx.calls.attach import Attached  # noqa: PLC0415 (few programs need it)
+
+        class AttachedSandbox(Attached, Sandbox):
+            """A session of another process."""
+
+        return AttachedSandbox(reference)
+
     def close(self) -> None:
         """End the session; once more is no error."""
+        if self._reference is not None:
+            self._reference.close()
         with self._lock:
             self._hang_up()
             if self._container is not None:
@@ -734,7 +766,12 @@ class Sandbox:
         return [name for name in names if isinstance(name, str) and len(name) <= MAX_TYPED]
 
     def _carry_out_heard(
-        self, request: Message, timeout_sec: float | None, on_stdout: Hears | None, on_stderr: Hears | None
+        self,
+        request: Message,
+        timeout_sec: float | None,
+        on_stdout: Hears | None,
+        on_stderr: Hears | None,
+        passed: int = -1,
     ) -> Execution:
         """Carry out a request for a run whose output goes to callbacks of its own, if it has any."""
         with self._lock:
@@ -751,9 +788,14 @@ class Sandbox:
 
             container.streams.on_output = heard if any(own.values()) else before
             try:
-                return self._carry_out(request, timeout_sec)
+                return self._carry_out(request, timeout_sec, passed)
             finally:
                 container.streams.on_output = before
+
+    def _exchange_in_turn(self, request: Message, timeout_sec: float | None, passed: int = -1) -> Message:
+        """Send a request that runs no code of the user's, and return the answer."""
+        with self._lock:
+            return self._exchange(request, timeout_sec, passed)
 
     def _carry_out(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Execution:
         """Carry out a request for a run, and return how it went; see run and exchange.exchange."""
