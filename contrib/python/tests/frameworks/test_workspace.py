@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -185,3 +187,18 @@ def test_commands_go_on_beside_each_other() -> None:
     assert len(ended) == 1
     with pytest.raises(SandboxError, match="the session has ended"):
         Workspace.attach(workspace.id)
+
+
+def test_a_workspace_is_found_by_another_process_while_the_first_one_lives() -> None:
+    workspace = Workspace()
+    workspace.write("/work/file", b"content")
+    source = "import sys\nfrom pysbx.frameworks.workspace import Workspace\nfound = Workspace.attach(sys.argv[1])\n"
+    source += "found.exec('echo more >>file'); print(found.read('/work/file'), found.id == sys.argv[1]); found.close()"
+    program = [sys.executable, "-c", source, workspace.id]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "b'contentmore\\n' True\n", done
+    assert workspace.read("/work/file") == b"contentmore\n"
+    workspace.close()
+    for reference in (workspace.id.replace("-", "-0")[:-1], "pysbx-none"):
+        with pytest.raises(SandboxError, match="reference"):
+            Workspace.attach(reference)

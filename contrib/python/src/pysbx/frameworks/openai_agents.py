@@ -1,6 +1,6 @@
 """A sandbox client of the OpenAI Agents SDK: the workspace of a SandboxAgent is a session.
 
-A run that is resumed in the same process finds its session again. In another process, or after the session has ended,
+A run that is resumed finds its session again while the process lives that has started it. After the session has ended,
 it begins with a new one, which has the files of the snapshot.
 """
 

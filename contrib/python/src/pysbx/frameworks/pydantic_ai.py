@@ -46,7 +46,7 @@ class PysbxWorkspaceBackend(WorkspaceBackend, SupportsCommands, SupportsFilesyst
     def __init__(
         self, ref: WorkspaceRef | None = None, *, limit: int = OUTPUT, **options: Unpack[SandboxOptions]
     ) -> None:
-        """Prepare a session, or refer to one of this process.
+        """Prepare a session, or refer to one that lives.
 
         Args:
             ref: that of another backend, whose session this one uses.

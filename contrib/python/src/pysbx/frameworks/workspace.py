@@ -70,7 +70,7 @@ def _entry(path: str, about: list[Any]) -> Entry:
     return Entry(about[0], path, *about[1:])
 
 
-# Workspaces of this process by their reference.
+# Workspaces of this process by their reference; those of other processes are found by their sessions.
 _known: weakref.WeakValueDictionary[str, Workspace] = weakref.WeakValueDictionary()
 
 
@@ -78,7 +78,6 @@ class Workspace:
     """A session with files by absolute path, and commands whose output is whole. It starts at its first use.
 
     Attributes:
-        id: a reference by which attach() finds it in this process.
         sandbox: the session.
     """
 
@@ -90,20 +89,31 @@ class Workspace:
             options: those of a new session.
         """
         self.sandbox = sandbox or Sandbox(**options)
-        self.id = f"pysbx-{secrets.token_hex(8)}"
+        self._id = ""
         self._begin, self._root = threading.Lock(), ""
-        _known[self.id] = self
+
+    @property
+    def id(self) -> str:
+        """A reference by which attach() finds it, also in another process of the user, while this one lives."""
+        with self._begin:
+            if not self._id:
+                self._id = self.sandbox.reference
+                _known[self._id] = self
+        return self._id
 
     @staticmethod
     def attach(reference: str) -> Workspace:
-        """Return the workspace of this process that has a reference.
+        """Return the workspace that has a reference. close() of one of another process lets its session go on.
 
         Raises:
             SandboxError: there is none, or its session has ended.
         """
         found = _known.get(reference)
         if found is None:
-            raise SandboxError(f"no workspace of this process has the reference {reference!r:.100}")
+            try:
+                return Workspace(Sandbox.attach(reference))
+            except ValueError as error:
+                raise SandboxError(str(error)) from error
         if found.sandbox.ended:
             raise SandboxError(f"the session has ended: {found.sandbox.ended}")
         return found
