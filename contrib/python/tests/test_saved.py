@@ -393,6 +393,23 @@ def test_a_checkpoint_brings_memory_and_files_back(session: Sandbox) -> None:  #
     assert descriptors() == before
 
 
+def test_changes_are_compared_with_the_files_of_the_checkpoint(session: Sandbox) -> None:  # noqa: F811
+    session.put({"kept": "1"})
+    point = session.checkpoint()
+    value(session, "open('made', 'w').write('2')")
+    session.mark()
+    session.park()
+    assert session.changes() == []
+    value(session, "open('kept', 'w').write('3')")
+    session.pause()
+    session.rollback(point)
+    assert (session.paused, session.changes()) == (False, [])
+    value(session, "open('kept', 'w').write('4')")
+    assert [one.path for one in session.changes()] == ["kept"]
+    session.discard()
+    assert session.get("kept") == b"1"
+
+
 def test_a_session_that_has_ended_goes_back_to_a_checkpoint(session: Sandbox) -> None:  # noqa: F811
     value(session, "x = 1")
     point = session.checkpoint()

@@ -349,6 +349,10 @@ class Attached:
         """Raise KeyboardInterrupt in the code that runs; see Sandbox.interrupt."""
         self._link.call_beside({"do": "interrupt"})
 
+    def park(self) -> None:
+        """Refuse: only the process that has started the session can."""
+        self._started()
+
     def _started(self) -> NoReturn:
         if self._ended:
             raise SandboxError(f"the session has ended: {self._ended}")
