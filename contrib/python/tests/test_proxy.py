@@ -8,6 +8,7 @@ import asyncio
 import http.server
 import ipaddress
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -24,7 +25,7 @@ from pysbx import Mount, run_code
 from pysbx.network.host_rules import RefusedError, handshake, is_elsewhere, is_public, server_name
 from pysbx.network.http_request import Request
 from pysbx.network.proxy import Proxy
-from pysbx.options.network import parse_network
+from pysbx.options.network import Entry, parse_network
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
 PUBLIC_ADDRESS, PRIVATE_ADDRESS = "93.184.216.34", "10.44.55.66"
@@ -124,6 +125,107 @@ def test_a_network_that_is_a_word() -> None:
     assert [str(parse_network(word)) for word in ("localhost", "host")] == ["localhost", "host"]
     with pytest.raises(ValueError, match='did you mean "host", which stands alone'):
         parse_network(["host"])
+
+
+@pytest.mark.parametrize(
+    ("entry", "method", "target", "allowed"),
+    [
+        ("GET web.test", "GET", "/any?query", True),
+        ("GET web.test", "POST", "/any", False),
+        ("GET web.test", "HEAD", "/any", False),
+        ("get,HEAD web.test", "HEAD", "/any", True),
+        ("web.test/v1/*", "DELETE", "/v1/x/y?z=/../..", True),
+        ("web.test/v1/*", "GET", "/v1", False),
+        ("web.test/v1/*", "GET", "/v2/x", False),
+        ("web.test/v1/*", "GET", "/V1/x", False),
+        ("web.test/v1/*", "GET", "//v1/x", False),
+        ("web.test/r/*/issues", "GET", "/r/one/issues", True),
+        ("web.test/r/*/issues", "GET", "/r/one/two/issues", False),
+        ("web.test/r/a-b", "GET", "/r/a%2Db", True),
+        ("web.test/r/caf%C3%A9", "GET", "/r/caf%c3%a9", True),
+        # Paths that some servers take for /v2.
+        *(("web.test/v1/*", "GET", f"/v1/{up}v2", False) for up in (
+            "../", "./../", "%2e%2e/", ".%2E/", "..%2f", "%2e%2e%2f", "..%5c", "..\\", "%252e%252e/", "..%252f", "..;/",
+            "..;x=1/", "..%3b/", "%c0%ae%c0%ae/", "%c0%af../", "%ef%bc%8e%ef%bc%8e/", "..%00/", "..%20/", "%e2%80%a5/",
+            "x//", ".../", "%", "%zz/",
+        )),
+        ("OPTIONS web.test", "OPTIONS", "*", True),
+        ("web.test/v1/*", "OPTIONS", "*", False),
+    ],
+)  # fmt: skip
+def test_rules_by_method_and_path(entry: str, method: str, target: str, allowed: bool) -> None:
+    """A rule is for requests. A path that servers may read as another one matches no rule, and all rules add up."""
+    rule, host = parse_network([entry]).entries[0], "Host: web.test\r\n\r\n"
+
+    def passes(*entries: Entry, fields: str = "") -> bool:
+        try:
+            text = f"{method} {target} HTTP/1.1\r\n{fields}{host}"
+            Request(text.encode(), ("web.test", 80)).check(list(entries))
+        except RefusedError:
+            return False
+        return True
+
+    assert passes(rule) is allowed
+    assert passes(parse_network(["PUT web.test/other"]).entries[0], rule) is allowed
+    for field in ("X-HTTP-Method-Override: PUT", "x_method_override: PUT", "X-Original-URL: /v2", "X-Rewrite-Url: /v2"):
+        assert not passes(rule, fields=f"{field}\r\n")
+    assert "\\" in target or passes(rule, parse_network(["web.test"]).entries[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "entries"),
+    [
+        ([{"host": "api.test"}], "api.test"),
+        ({"host": "api.test", "methods": ["POST", "get"]}, "GET,POST api.test"),
+        ([{"host": "private:api.test:8080", "methods": ["GET"], "paths": ["/b/*", "/a"]}, "db.test:5432"],
+         "GET private:api.test:8080/a, GET private:api.test:8080/b/*, db.test:5432"),
+        ("GET *.api.test/v1/*", "GET *.api.test/v1/*"),
+    ],
+)  # fmt: skip
+def test_two_forms_of_a_rule(given: Any, entries: str) -> None:
+    assert str(parse_network(given)) == entries
+    assert parse_network(entries.split(", ")) == parse_network(given)
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ("GET x.test/../a", "the path has a segment of dots"),
+        ("x.test/a%2fb", "the path has an encoded slash"),
+        ("x.test//a", "the path has an empty segment"),
+        ("x.test/a?b", "the path is not one"),
+        ("x.test/a b", "the path is not one"),
+        ("TRACE x.test", "TRACE is no method for a rule"),
+        ("GET 10.0.0.1/x", "is not a host name"),
+        ({"host": "x.test", "methods": []}, "has no methods, which would allow none"),
+        ({"host": "x.test", "method": ["GET"]}, "is not a rule such as"),
+        ({"host": "x.test", "paths": "/a"}, "is not a list"),
+        ({"methods": ["GET"]}, "is not a rule such as"),
+    ],
+)
+def test_what_is_not_a_rule(rule: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        parse_network([rule])
+
+
+def test_a_rule_applies_to_each_way_to_its_host(tmp_path: Path) -> None:
+    """Through CONNECT and SOCKS too. Bytes that are no HTTP request do not reach the host, and TLS would hide one."""
+    with web_server() as port:
+        proxy, host = local(f"GET web.test:{port}/a/*"), f"Host: web.test:{port}\r\n\r\n"
+        connect = f"CONNECT web.test:{port} HTTP/1.1\r\n\r\n"
+        good, bad = (f"GET {path} HTTP/1.1\r\n{host}".encode() for path in ("/a/x", "/b"))
+        said = through(proxy, request(f"GET http://web.test:{port}/a/x HTTP/1.1\r\n{host}"), tmp_path)
+        assert said.endswith(b"/a/x")
+        refusal = f"HTTP/1.1 403 host 'web.test' allows GET web.test:{port}/a/*, and no other request\r\n".encode()
+        for said in (
+            through(proxy, request(f"GET http://web.test:{port}/b HTTP/1.1\r\n{host}"), tmp_path),
+            through(proxy, request(f"POST http://web.test:{port}/a/x HTTP/1.1\r\n{host}"), tmp_path),
+            through(proxy, tunnel(connect, bad), tmp_path),
+        ):
+            assert said.startswith(refusal)
+        assert b" 200 " in through(proxy, tunnel(connect, good), tmp_path)
+        assert through(proxy, tunnel(connect, b"\0\1\2\r\n\r\n"), tmp_path).startswith(b"HTTP/1.1 403")
+        assert through(proxy, tunnel(connect, hello_for("web.test")), tmp_path) == b""
 
 
 def hello_for(name: str | None) -> bytes:

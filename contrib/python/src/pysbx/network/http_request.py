@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 import h11
 
-from pysbx.network.host_rules import RefusedError, parse_authority
-from pysbx.options.network import HTTP_PORT
+from pysbx.network.host_rules import NotAllowedError, RefusedError, parse_authority
+from pysbx.options.network import HTTP_PORT, Entry
+from pysbx.options.request_rules import normal_path
 
 MAX_HEAD = 1 << 16
 END = b"\r\n\r\n"
@@ -25,6 +26,10 @@ VERSIONS = (b"1.0", b"1.1")
 DROPPED = frozenset(
     b"connection host keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding"
     b" upgrade".split()
+)
+# Servers and their frameworks take the method or the path from these.
+OVERRIDES = frozenset(
+    b"x-http-method x-http-method-override x-method-override x-original-url x-original-uri x-rewrite-url".split()
 )
 ABSOLUTE = re.compile(r"http://(?P<authority>[^/?]*)(?P<path>/[^?]*)?(?P<query>\?.*)?", re.IGNORECASE)
 NOT_IN_TARGET = re.compile(r"[\\#]")
@@ -124,6 +129,25 @@ class Request:
             return
         if parse_authority(hosts[0], self.port) != (self.name, self.port):
             raise RefusedError("the HTTP request is for another host")
+
+    def check(self, entries: list[Entry]) -> None:
+        """Refuse a request that no entry for its host permits.
+
+        Raises:
+            NotAllowedError: the text says what is permitted.
+        """
+        if not all(entry.of_requests for entry in entries):
+            return
+        allowed = f"host '{self.name}' allows {', '.join(map(str, entries)):.300}"
+        path = self._path.partition("?")[0]
+        try:
+            path = path if path == "*" else normal_path(path)
+        except ValueError as error:
+            raise NotAllowedError(f"{allowed}; the path of the request {error}") from None
+        if not any(entry.permits(self.method, path) for entry in entries):
+            raise NotAllowedError(f"{allowed}, and no other request")
+        if any(name.replace(b"_", b"-") in OVERRIDES for name, _ in self._event.headers):
+            raise NotAllowedError(f"{allowed}; the request has a field that may change its method or path")
 
     def head(self) -> bytes:
         """Return the head as the server gets it: in origin form, and the only one of its connection."""

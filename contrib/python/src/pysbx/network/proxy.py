@@ -121,6 +121,8 @@ class Proxy:
     async def _serve_http(self, inner: End) -> None:
         try:
             request = await within(HEAD_SEC, read_request(inner))
+            if request.method != "CONNECT":
+                request.check(self._entries_for(request.name, request.port))
             outer = await self._connect(request.name, request.port, inner.account)
         except RefusedError as error:
             await refuse(inner, error)
@@ -150,11 +152,15 @@ class Proxy:
         finally:
             await outer.close()
 
+    def _entries_for(self, name: str, port: int) -> list[Entry]:
+        """Return the entries of the list that allow a host and port: at least one."""
+        if found := [entry for entry in self._entries if entry.allows(name, port)]:
+            return found
+        raise NotAllowedError(f"host '{name}', port {port}, is not among the hosts of this sandbox")
+
     async def _connect(self, name: str, port: int, account: Account) -> End:
         """Connect to a host of the list."""
-        entries = [entry for entry in self._entries if entry.allows(name, port)]
-        if not entries:
-            raise NotAllowedError(f"host '{name}', port {port}, is not among the hosts of this sandbox")
+        entries = self._entries_for(name, port)
         private = any(entry.private for entry in entries)
         # A lookup occupies a thread of this process until the system's resolver gives up.
         async with account.lookups:
@@ -184,12 +190,17 @@ class Proxy:
             outer.finish()
             return
         inner.keep(first)
+        entries = self._entries_for(name, port)
+        of_requests = all(entry.of_requests for entry in entries)
         if first[0] == HANDSHAKE or port == HTTPS_PORT:
+            if of_requests:
+                raise RefusedError("only some HTTP requests are allowed, and TLS hides them")
             await outer.write(await within(HEAD_SEC, read_hello(inner, name)))
             await pass_hellos(inner, outer, name)
-        elif port in WEB_PORTS or await within(HEAD_SEC, speaks_http(inner)):
+        elif of_requests or port in WEB_PORTS or await within(HEAD_SEC, speaks_http(inner)):
             try:
                 request = await within(HEAD_SEC, read_request(inner, (name, port)))
+                request.check(entries)
             except RefusedError as error:
                 await refuse(inner, error)
                 raise

@@ -250,10 +250,10 @@ class SandboxOptions(TypedDict, total=False):
         ),
     ]
     allow_network: Annotated[
-        Literal[False] | str | Iterable[str] | None,
+        Literal[False] | str | Iterable[str | Mapping[str, Any]] | None,
         Option(
             Network(),
-            "allow this host name; or localhost, host",
+            "allow this host name, or only requests such as 'GET example.org/v1/*'; or localhost, host",
             keep=keep_network,
             flag=Flag("--network", "HOST", several=True, collect=one_network),
         ),

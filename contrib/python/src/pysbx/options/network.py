@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from pysbx.options.declaration import listed, wrong
+from pysbx.options.request_rules import METHOD, normal_path, path_matches
 
 # The name of a host with an optional port, and an entry of allow_network. "private:80" is a port of the host "private".
 HOST_NAME = r"(?i:(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?)"
 HOST_ENTRY = rf"(?P<private>(?i:private:)(?!\d+\Z))?(?P<host>{HOST_NAME})"
+# The requests that an entry is for: "GET,HEAD example.org/v1/*". A "/" alone may be the end of a copied URL.
+METHODS = rf"(?:(?P<methods>(?i:{METHOD}(?:,{METHOD})*)) +)?"
+PATH = r"(?P<path>/.+)?"
 Mode = Literal["none", "localhost", "host"]
 MODES = get_args(Mode)  # networks that are a word, and no list of hosts
 # The ports that an entry without a port allows: those of the web.
@@ -26,17 +30,31 @@ class Entry(NamedTuple):
         below: whether the names below it are meant.
         port: the only port, as it was written; "" for those of the web.
         private: whether the name may stand for an address of a private network: the entry began with "private:".
+        methods: the only methods of HTTP requests; () for all.
+        path: a pattern for their paths; "" for all.
     """
 
     name: str
     below: bool = False
     port: str = ""
     private: bool = False
+    methods: tuple[str, ...] = ()
+    path: str = ""
 
     def __str__(self) -> str:
         """Return the entry as callers write it."""
         port = self.port and f":{self.port}"
-        return f"{'private:' * self.private}{'*.' * self.below}{self.name}{port}"
+        methods = self.methods and f"{','.join(self.methods)} "
+        return f"{methods or ''}{'private:' * self.private}{'*.' * self.below}{self.name}{port}{self.path}"
+
+    @property
+    def of_requests(self) -> bool:
+        """Whether the entry allows only some HTTP requests, and not each connection."""
+        return bool(self.methods or self.path)
+
+    def permits(self, method: str, path: str) -> bool:
+        """Tell whether the entry allows a method and a normal path at its host."""
+        return (not self.methods or method in self.methods) and (not self.path or path_matches(self.path, path))
 
     def allows(self, name: str, port: int) -> bool:
         """Tell whether the entry allows a host and port."""
@@ -61,7 +79,9 @@ class Network(NamedTuple):
         return ", ".join(map(str, self.entries)) or self.kind
 
 
-def parse_network(given: Literal[False] | str | Iterable[str] | None, name: str = "allow_network") -> Network:
+def parse_network(
+    given: Literal[False] | str | Iterable[str | Mapping[str, Any]] | None, name: str = "allow_network"
+) -> Network:
     """Return the network that a caller means.
 
     Args:
@@ -79,21 +99,44 @@ def parse_network(given: Literal[False] | str | Iterable[str] | None, name: str 
     if not isinstance(given, Iterable):
         whole = 'the whole network of this machine, with its loopback, is "host"'
         raise wrong(name, f'{given!r} is not a list of host names, such as ["example.org"]; {whole}')
-    names = (given,) if isinstance(given, str) else listed(name, given, "host names")
-    entries = sorted({_parse_entry(name, host) for host in names}, key=str)
+    names = (given,) if isinstance(given, (str, Mapping)) else listed(name, given, "host names")
+    rules = (rule for host in names for rule in (_written(name, host) if isinstance(host, Mapping) else [host]))
+    entries = sorted({parse_entry(name, rule) for rule in rules}, key=str)
     return Network("hosts", tuple(entries)) if entries else Network()
 
 
-def _parse_entry(name: str, host: object) -> Entry:
+def _written(name: str, rule: Mapping[str, Any]) -> list[str]:
+    """Return the entries for a rule {"host": …, "methods": […], "paths": […]}: one for each path."""
+    host, methods, paths = (rule.get(key) for key in ("host", "methods", "paths"))
+    lists = [listed(name, given, "strings") for given in (methods, paths)]
+    if {*rule} - {"host", "methods", "paths"} or not all(isinstance(one, str) for one in (host, *lists[0], *lists[1])):
+        form = '{"host": "example.org", "methods": ["GET"], "paths": ["/v1/*"]}'
+        raise wrong(name, f"{dict(rule)!r:.200} is not a rule such as {form}")
+    for key, given in zip(("methods", "paths"), lists, strict=True):
+        if rule.get(key) is not None and not given:
+            raise wrong(name, f"'{host}' has no {key}, which would allow none: leave '{key}' out to allow all")
+    return [f"{','.join(lists[0])} {host}{path}".lstrip() for path in lists[1] or [""]]
+
+
+def parse_entry(name: str, host: object) -> Entry:
     """Return an entry of the list; see parse_network."""
-    found = re.fullmatch(HOST_ENTRY, host) if isinstance(host, str) else None
+    found = re.fullmatch(METHODS + HOST_ENTRY + PATH, host) if isinstance(host, str) else None
     if found is None or re.fullmatch(r"[\d.]+(:\d+)?", found["host"]):
-        forms = "example.org, *.example.org, example.org:443 or private:db.example.org:5432"
+        forms = "example.org, *.example.org, example.org:443, private:db.example.org:5432 or GET example.org/v1/*"
         raise wrong(name, f"{host!r} is not a host name such as {forms}")
-    if not {".", ":"} & {*found[0]}:
-        raise wrong(name, _why_no_name(found[0]))
+    named = f"{found['private'] or ''}{found['host']}"
+    if not {".", ":"} & {*named}:
+        raise wrong(name, _why_no_name(named))
+    methods = sorted(set((found["methods"] or "").upper().split(","))) if found["methods"] else ()
+    if refused := {"CONNECT", "TRACE"} & {*methods}:
+        raise wrong(name, f"{host!r}: {refused.pop()} is no method for a rule")
+    try:
+        path = normal_path(found["path"]) if found["path"] else ""
+    except ValueError as error:
+        raise wrong(name, f"{host!r}: the path {error}") from None
     text, _, port = found["host"].lower().partition(":")
-    return Entry(text.removeprefix("*."), text.startswith("*."), port, private=found["private"] is not None)
+    private = found["private"] is not None
+    return Entry(text.removeprefix("*."), text.startswith("*."), port, private, tuple(methods), path)
 
 
 def _why_no_name(word: str) -> str:
