@@ -21,7 +21,7 @@ from typing import Any
 from pysbx.base import process_ids, runtime, trees
 from pysbx.base.directories import private_directory, run_directory
 from pysbx.container import labels, limits, memory_without_cgroup, payload, quotas, sockets
-from pysbx.container.interpreter import AUTHORITY, Interpreter, certificates
+from pysbx.container.interpreter import AUTHORITY, Interpreter, certificates, trusted
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import COLD_REASON, RELAY_PORT
 from pysbx.options import profiles
@@ -233,9 +233,9 @@ def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]
         variables["SSL_CERT_FILE"] = AUTHORITY
     if options.allow_network.kind == "hosts":
         address = f"127.0.0.1:{RELAY_PORT}"
-        for name in ("http_proxy", "https_proxy"):
+        # The port speaks SOCKS5 too, but some clients give up at a "socks5h" for which they have no module.
+        for name in ("http_proxy", "https_proxy", "all_proxy"):
             variables[name] = variables[name.upper()] = f"http://{address}"
-        variables["all_proxy"] = variables["ALL_PROXY"] = f"socks5h://{address}"
     variables.update((name, value) for name, value in options.env if name != "PYTHONPATH")
     variables[COLD_REASON] = ""  # the runtime fills it in, if it cannot continue the imports
     return [f"{name}={value}" for name, value in variables.items()]
@@ -501,7 +501,7 @@ def prepare(
     if options.allow_network.kind == "hosts":
         from pysbx.network import proxy  # noqa: PLC0415 (asyncio takes longer to import than a container to start)
 
-        proxies = proxy.directory_for(options.allow_network.entries)
+        proxies = proxy.directory_for(options.allow_network.entries, options.secrets, trusted())
         extra = (Mount(str(proxies), payload.PROXIES), *extra)
     extra = (Mount(str(payload.directory()), payload.TARGET), *extra)
     _check_sources(options.mounts)

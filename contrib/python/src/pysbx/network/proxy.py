@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import fcntl
 import hashlib
 import ipaddress
 import os
@@ -17,9 +18,10 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pysbx.base.directories import private_directory, run_directory
+from pysbx.base.directories import locked, private_directory, run_directory
+from pysbx.errors import with_extra
 from pysbx.network import relay
 from pysbx.network.host_rules import (
     CHANGE_CIPHER,
@@ -38,10 +40,13 @@ from pysbx.network.host_rules import (
     parse_authority,
     server_name,
 )
-from pysbx.network.relay import Account, End, Reader, Room, Writer
+from pysbx.network.relay import Account, End, Reader, Room, SocketEnd, Writer
+from pysbx.options.declaration import wrong
 from pysbx.options.network import HTTPS_PORT, WEB_PORTS, Entry
+from pysbx.options.secrets import Secret, opened
 
 if TYPE_CHECKING:
+    from pysbx.network.authority import Authority
     from pysbx.network.http_request import Request
 
 # Seconds within which a client has to name its destination, and to send the first bytes for it.
@@ -54,6 +59,8 @@ BACKLOG = 128
 PAUSE_SEC, SHORTAGE_SEC = 0.01, 0.5
 # RFC 1928: version, "no authentication", CONNECT, a name as address; replies.
 SOCKS, NO_AUTHENTICATION, CONNECT, NAME, SUCCEEDED, NOT_ALLOWED, UNREACHABLE = 5, 0, 1, 3, 0, 2, 4
+# The names of a directory of one program, and in it of the file with the authorities that its sandboxes trust.
+OWN, AUTHORITIES = "own-", "authorities.pem"
 SWITCHING = b"HTTP/1.1 101 "
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -97,6 +104,19 @@ class Proxy:
         self._entries = hosts
         self._allowed = allowed
         self._resolve = resolve
+        self._secrets: tuple[Secret, ...] = ()
+        self._authority: Authority | None = None
+        self._trusted = ""
+
+    def add(self, secrets: tuple[Secret, ...], authority: Authority | None, trusted: str) -> None:
+        """Read the requests for hosts that have rules or secrets.
+
+        Args:
+            secrets: fields that are added to requests.
+            authority: which the sandbox trusts, if TLS has to be ended here.
+            trusted: file with the authorities by which hosts are verified; "" for those of Python.
+        """
+        self._secrets, self._authority, self._trusted = secrets, authority, trusted
 
     async def serve(self, reader: Reader, writer: Writer, account: Account | None = None) -> None:
         """Serve a connection to its end.
@@ -106,7 +126,7 @@ class Proxy:
             writer: where bytes to the sandbox go.
             account: of the sandbox; by default one of its own.
         """
-        inner = End(reader, writer, account or Account(Room()))
+        inner = SocketEnd(reader, writer, account or Account(Room()))
         try:
             with contextlib.suppress(OSError, RefusedError):
                 first = await within(HEAD_SEC, inner.read())
@@ -122,7 +142,7 @@ class Proxy:
         try:
             request = await within(HEAD_SEC, read_request(inner))
             if request.method != "CONNECT":
-                request.check(self._entries_for(request.name, request.port))
+                request.check(self._entries_for(request.name, request.port), self._secrets)
             outer = await self._connect(request.name, request.port, inner.account)
         except RefusedError as error:
             await refuse(inner, error)
@@ -130,10 +150,9 @@ class Proxy:
         try:
             if request.method == "CONNECT":
                 await inner.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                forth = self._forth(request.name, request.port, inner, outer)
+                await self._tunnel(request.name, request.port, inner, outer)
             else:
-                forth = forward(request, inner, outer)
-            await relay.join(inner, outer, forth)
+                await relay.join(inner, outer, forward(request, inner, outer))
         finally:
             await outer.close()
 
@@ -148,7 +167,7 @@ class Proxy:
             return
         try:
             await inner.write(bytes([SOCKS, SUCCEEDED]) + reply)
-            await relay.join(inner, outer, self._forth(name, port, inner, outer))
+            await self._tunnel(name, port, inner, outer)
         finally:
             await outer.close()
 
@@ -158,7 +177,7 @@ class Proxy:
             return found
         raise NotAllowedError(f"host '{name}', port {port}, is not among the hosts of this sandbox")
 
-    async def _connect(self, name: str, port: int, account: Account) -> End:
+    async def _connect(self, name: str, port: int, account: Account) -> SocketEnd:
         """Connect to a host of the list."""
         entries = self._entries_for(name, port)
         private = any(entry.private for entry in entries)
@@ -179,28 +198,61 @@ class Proxy:
                 # An address, so that nothing is resolved a second time.
                 reader, writer = await asyncio.wait_for(asyncio.open_connection(address, port), CONNECT_TIMEOUT_SEC)
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                return End(reader, writer, account)
+                return SocketEnd(reader, writer, account)
         raise UnreachableError(f"host '{name}', port {port}, does not answer")
+
+    async def _tunnel(self, name: str, port: int, inner: End, outer: End) -> None:
+        """Serve a tunnel to its end. If there are rules or secrets for its requests, its TLS ends here."""
+        only = all(entry.of_requests for entry in self._entries_for(name, port))
+        if self._authority and (only or any(one.tls and one.entry.allows(name, port) for one in self._secrets)):
+            first = await within(HEAD_SEC, inner.read())
+            inner.keep(first)
+            if first[:1] == bytes([HANDSHAKE]):
+                await self._open(name, port, inner, outer, self._authority)
+                return
+        await relay.join(inner, outer, self._forth(name, port, inner, outer))
+
+    async def _open(self, name: str, port: int, inner: End, outer: End, authority: Authority) -> None:
+        """Serve the only request of a TLS connection."""
+        from pysbx.network.tls import TlsEnd, client_context  # noqa: PLC0415 (few sandboxes need it)
+
+        inner.keep(await within(HEAD_SEC, read_hello(inner, name)))
+        client = TlsEnd(inner, authority.context(name))
+        await within(HEAD_SEC, client.handshake())
+        server = TlsEnd(outer, client_context(self._trusted), name)
+        try:
+            request = await within(HEAD_SEC, read_request(client, (name, port), tls=True))
+            request.check(self._entries_for(name, port), self._secrets)
+            await within(CONNECT_TIMEOUT_SEC, server.handshake())
+        except OSError as error:
+            reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or error.strerror
+            await refuse(client, UnreachableError(f"host '{name}', port {port}: no TLS with it: {reason}"))
+        except RefusedError as error:
+            await refuse(client, error)
+        else:
+            await relay.join(client, server, forward(request, client, server))
+            return
+        await client.finish()
 
     async def _forth(self, name: str, port: int, inner: End, outer: End) -> None:
         """Pass on the bytes of a tunnel, once it is certain that they are for the host."""
         # If a server speaks first, its client may be silent for long; the limit for idle connections applies.
         first = await (within(HEAD_SEC, inner.read()) if port in WEB_PORTS else inner.read())
         if not first:
-            outer.finish()
+            await outer.finish()
             return
         inner.keep(first)
         entries = self._entries_for(name, port)
         of_requests = all(entry.of_requests for entry in entries)
         if first[0] == HANDSHAKE or port == HTTPS_PORT:
             if of_requests:
-                raise RefusedError("only some HTTP requests are allowed, and TLS hides them")
+                raise RefusedError("only some requests are allowed, and this is no TLS that the proxy can end")
             await outer.write(await within(HEAD_SEC, read_hello(inner, name)))
             await pass_hellos(inner, outer, name)
         elif of_requests or port in WEB_PORTS or await within(HEAD_SEC, speaks_http(inner)):
             try:
                 request = await within(HEAD_SEC, read_request(inner, (name, port)))
-                request.check(entries)
+                request.check(entries, self._secrets)
             except RefusedError as error:
                 await refuse(inner, error)
                 raise
@@ -209,11 +261,11 @@ class Proxy:
         await relay.pump(inner, outer)
 
 
-async def read_request(inner: End, tunnel: tuple[str, int] | None = None) -> Request:
+async def read_request(inner: End, tunnel: tuple[str, int] | None = None, *, tls: bool = False) -> Request:
     """Read the head of an HTTP request."""
     from pysbx.network.http_request import END, MAX_HEAD, Request  # noqa: PLC0415 (h11 is loaded with the first request)
 
-    return Request(await inner.until(END, MAX_HEAD), tunnel)
+    return Request(await inner.until(END, MAX_HEAD), tunnel, tls=tls)
 
 
 async def refuse(inner: End, error: RefusedError) -> None:
@@ -299,7 +351,7 @@ async def forward(request: Request, inner: End, outer: End) -> None:
         inner.keep(request.after())
         await relay.pump(inner, outer)
     elif not request.after() and not await inner.read():
-        outer.finish()
+        await outer.finish()
 
 
 async def pass_body(request: Request, data: bytes, outer: End) -> bool:
@@ -367,8 +419,14 @@ async def _serve(connection: socket.socket, proxy: Proxy, account: Account, room
 
 
 def _remove(path: Path, process: int) -> None:
-    if os.getpid() == process:  # not in a fork
-        path.unlink(missing_ok=True)
+    """Remove a socket at the end of the program, and with the last one a directory of one program."""
+    if os.getpid() != process:  # in a fork
+        return
+    path.unlink(missing_ok=True)
+    for key, own in list(_owned.items()):
+        if own.path == path.parent and not any(map(Path.is_socket, own.path.iterdir())):
+            del _owned[key]
+            _remove_own(own.path, own.lock)
 
 
 def _bind(directory: Path, name: str) -> socket.socket:
@@ -383,12 +441,14 @@ def _bind(directory: Path, name: str) -> socket.socket:
 
 
 @cache
-def _start(hosts: tuple[Entry, ...], process: int) -> str:
-    directory = directory_for(hosts)
+def _start(hosts: tuple[Entry, ...], secrets: tuple[Secret, ...], trusted: str, process: int) -> str:
+    directory = directory_for(hosts, secrets, trusted)
     path = directory / str(process)
     path.unlink(missing_ok=True)
-
     proxy = Proxy(hosts)
+    for own in _owned.values():
+        if own.path == directory:
+            proxy.add(secrets, own.authority, trusted)
 
     async def listen() -> None:
         listener = _bind(directory, path.name)
@@ -404,8 +464,87 @@ def _start(hosts: tuple[Entry, ...], process: int) -> str:
     return path.name
 
 
-def directory_for(hosts: tuple[Entry, ...]) -> Path:
-    """Return the directory of the sockets of all proxies with this list, which is mounted into the sandbox."""
+class _Own(NamedTuple):
+    """A directory of this program and its forks, with a random name, and its authority if one is needed.
+
+    A sandbox finds no socket in it that adds other secrets than its own, and its path says nothing about them.
+    """
+
+    path: Path
+    lock: int
+    authority: Authority | None
+
+
+_owned: dict[Any, _Own] = {}
+
+
+def _own(hosts: tuple[Entry, ...], secrets: tuple[Secret, ...], trusted: str) -> _Own:
+    """Return the directory for some hosts and secrets."""
+    key = hosts, secrets, trusted
+    if key not in _owned:
+        made = _make_own(hosts, secrets, trusted)
+        if _owned.setdefault(key, made) is not made:  # another thread was faster
+            _remove_own(made.path, made.lock)
+    return _owned[key]
+
+
+def _make_own(hosts: tuple[Entry, ...], secrets: tuple[Secret, ...], trusted: str) -> _Own:
+    names = opened(hosts, secrets)
+    authority = None
+    if names:
+        try:
+            from pysbx.network.authority import Authority  # noqa: PLC0415 (an extra, which few sandboxes need)
+        except ModuleNotFoundError as error:
+            what = f"host '{names[0]}': the proxy has to read requests in TLS, and there is no module {error.name}"
+            raise wrong("secrets" if secrets else "allow_network", f"{what}: {with_extra('secrets')}") from error
+        authority = Authority(names)
+    top = private_directory(run_directory() / "proxies")
+    with locked(top / "lock"):
+        for left in top.glob(f"{OWN}*"):  # by a program that was killed
+            if (lock := _hold(left)) >= 0:
+                _remove_own(left, lock)
+        path = (
+            top / f"{OWN}{os.urandom(16).hex()}"
+        )  # other users may enter the one above if root calls, but not list it
+        path.mkdir()
+        made = _Own(path, _hold(path), authority)
+    if authority:
+        others = Path(trusted).read_bytes() if trusted else b""
+        (path / AUTHORITIES).write_bytes(others.rstrip() + b"\n" + authority.certificate.encode())
+        (path / AUTHORITIES).chmod(0o644)
+    path.chmod(0o755)
+    atexit.register(_remove, path / str(os.getpid()), os.getpid())
+    return made
+
+
+def _hold(directory: Path) -> int:
+    """Lock a directory until the descriptor is closed, in forks too; return that, or -1 if another program has it."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return -1
+    return descriptor
+
+
+def _remove_own(path: Path, lock: int) -> None:
+    import shutil  # noqa: PLC0415 (few sandboxes need it)
+
+    shutil.rmtree(path, ignore_errors=True)
+    os.close(lock)
+
+
+def directory_for(hosts: tuple[Entry, ...], secrets: tuple[Secret, ...] = (), trusted: str = "") -> Path:
+    """Return the directory of the sockets of all proxies for this, which is mounted into the sandbox.
+
+    Args:
+        hosts: the list.
+        secrets: what is added to requests. With some, the directory is of this program alone.
+        trusted: file with the authorities that this machine trusts, or "".
+    """
+    if secrets or opened(hosts, secrets):
+        return _own(hosts, secrets, trusted).path
     name = hashlib.sha256(",".join(map(str, hosts)).encode()).hexdigest()[:24]
     directory = private_directory(run_directory() / "proxies") / name
     directory.mkdir(exist_ok=True)
@@ -413,6 +552,9 @@ def directory_for(hosts: tuple[Entry, ...]) -> Path:
     return directory
 
 
-def ensure(hosts: tuple[Entry, ...]) -> str:
-    """Start the proxy for a list of hosts, if there is none in this process; return the name of its socket."""
-    return _start(hosts, os.getpid())
+def ensure(hosts: tuple[Entry, ...], secrets: tuple[Secret, ...] = (), trusted: str = "") -> str:
+    """Start the proxy for some hosts, if there is none in this process; return the name of its socket.
+
+    The arguments are those of directory_for.
+    """
+    return _start(hosts, secrets, trusted, os.getpid())

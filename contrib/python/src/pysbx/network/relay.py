@@ -137,23 +137,31 @@ def sandbox_of(connection: socket.socket) -> int:
 
 
 class End:
-    """One end of a connection through the proxy."""
+    """One end of a connection through the proxy: what the ends of sockets and of TLS have in common."""
 
-    def __init__(self, reader: Reader, writer: Writer, account: Account) -> None:
-        """Take the reading and the writing half of a connection.
+    def __init__(self, account: Account) -> None:
+        """Begin with nothing read.
 
         Args:
-            reader: where bytes come from.
-            writer: where they go.
             account: of the sandbox that the connection serves.
         """
         self.account = account
         self.moved = 0
-        self._reader, self._writer = reader, writer
         self._kept = b""
         self._first = b""
         self._heard = asyncio.Event()
-        writer.transport.pause_reading()  # type: ignore[attr-defined]  # between two reads the kernel keeps what comes
+
+    async def _receive(self) -> bytes:
+        """Return the next bytes that have come; b"" at the end."""
+        raise NotImplementedError
+
+    async def _send(self, data: bytes) -> None:
+        """Send bytes, and wait until there is room for more."""
+        raise NotImplementedError
+
+    async def finish(self) -> None:
+        """Say that nothing more is sent."""
+        raise NotImplementedError
 
     def keep(self, data: bytes) -> None:
         """Give back bytes that were read too early: the next read returns them."""
@@ -164,12 +172,7 @@ class End:
         if self._kept:
             data, self._kept = self._kept, b""
             return data
-        self._writer.transport.resume_reading()  # type: ignore[attr-defined]
-        try:
-            data = await self._reader.read(CHUNK)
-        finally:
-            # While the sandbox waits for its part of the CPU, small pieces do not wake the event loop.
-            self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+        data = await self._receive()
         self.moved += 1
         if not self._heard.is_set():
             self._first = data[:FIRST]
@@ -213,12 +216,39 @@ class End:
 
     async def write(self, data: bytes) -> None:
         """Send bytes, and wait until the peer has room for more."""
-        self._writer.write(data)
-        await self._writer.drain()
+        await self._send(data)
         self.moved += 1
         await self.account.pay()
 
-    def finish(self) -> None:
+
+class SocketEnd(End):
+    """The end of a connection of a socket."""
+
+    def __init__(self, reader: Reader, writer: Writer, account: Account) -> None:
+        """Take the reading and the writing half of a connection.
+
+        Args:
+            reader: where bytes come from.
+            writer: where they go.
+            account: of the sandbox that the connection serves.
+        """
+        super().__init__(account)
+        self._reader, self._writer = reader, writer
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # between two reads the kernel keeps what comes
+
+    async def _receive(self) -> bytes:
+        self._writer.transport.resume_reading()  # type: ignore[attr-defined]
+        try:
+            return await self._reader.read(CHUNK)
+        finally:
+            # While the sandbox waits for its part of the CPU, small pieces do not wake the event loop.
+            self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    async def _send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def finish(self) -> None:
         """Say that nothing more is sent."""
         if self._writer.can_write_eof():
             self._writer.write_eof()
@@ -238,7 +268,7 @@ async def pump(source: End, sink: End) -> None:
     with contextlib.suppress(OSError):
         while data := await source.read():
             await sink.write(data)
-        sink.finish()
+        await sink.finish()
 
 
 async def join(inner: End, outer: End, forth: Coroutine[Any, Any, None]) -> None:

@@ -61,6 +61,21 @@ def _requirements(name: str, given: Any) -> tuple[str, ...]:
     return requirements.normalise_all(given)
 
 
+def _secrets(name: str, given: Any) -> tuple[Any, ...]:
+    """Return secrets as they are kept; without any, no module is imported."""
+    if not given:
+        return ()
+    from pysbx.options import secrets  # noqa: PLC0415 (most sandboxes have none)
+
+    return secrets.keep_secrets(name, given)
+
+
+def _read_secrets(path: str) -> Mapping[str, Any]:
+    from pysbx.options import secrets  # noqa: PLC0415 (few commands have some)
+
+    return secrets.read_secrets(path)
+
+
 class SandboxOptions(TypedDict, total=False):
     """The options of a sandbox, all of which may be left out, as callers write them."""
 
@@ -258,6 +273,16 @@ class SandboxOptions(TypedDict, total=False):
             flag=Flag("--network", "HOST", several=True, collect=one_network),
         ),
     ]
+    secrets: Annotated[
+        Mapping[str, Mapping[str, str]] | None,
+        Option(
+            (),
+            "add these fields to requests for a host, outside of the sandbox; a file has a table of TOML for each host",
+            keep=_secrets,
+            flag=Flag("--secrets", "FILE", parse=_read_secrets),
+            of_profile=False,
+        ),
+    ]
     mounts: Annotated[
         Iterable[Mount] | None,
         Option(
@@ -442,6 +467,7 @@ class Options:
     installer: Literal["pip", "uv"] = default("installer")
     dependencies: tuple[str, ...] = default("dependencies")
     allow_network: Network = default("allow_network")  # noqa: RUF009 (a named tuple, which cannot be changed)
+    secrets: tuple[Any, ...] = default("secrets")  # of secrets.Secret
     mounts: tuple[Mount, ...] = default("mounts")
     reference: str = default("reference")
     config_dir: str = default("config_dir")

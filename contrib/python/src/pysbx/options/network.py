@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from pysbx.options.declaration import listed, wrong
-from pysbx.options.request_rules import METHOD, normal_path, path_matches
 
 # The name of a host with an optional port, and an entry of allow_network. "private:80" is a port of the host "private".
 HOST_NAME = r"(?i:(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?)"
 HOST_ENTRY = rf"(?P<private>(?i:private:)(?!\d+\Z))?(?P<host>{HOST_NAME})"
 # The requests that an entry is for: "GET,HEAD example.org/v1/*". A "/" alone may be the end of a copied URL.
+METHOD = r"[A-Z]+(?:-[A-Z]+)*"  # those of the IANA's registry have this form
 METHODS = rf"(?:(?P<methods>(?i:{METHOD}(?:,{METHOD})*)) +)?"
 PATH = r"(?P<path>/.+)?"
 Mode = Literal["none", "localhost", "host"]
@@ -54,7 +54,11 @@ class Entry(NamedTuple):
 
     def permits(self, method: str, path: str) -> bool:
         """Tell whether the entry allows a method and a normal path at its host."""
-        return (not self.methods or method in self.methods) and (not self.path or path_matches(self.path, path))
+        if self.methods and method not in self.methods:
+            return False
+        from pysbx.options.request_rules import path_matches  # noqa: PLC0415 (few entries have a path)
+
+        return not self.path or path_matches(self.path, path)
 
     def allows(self, name: str, port: int) -> bool:
         """Tell whether the entry allows a host and port."""
@@ -130,10 +134,14 @@ def parse_entry(name: str, host: object) -> Entry:
     methods = sorted(set((found["methods"] or "").upper().split(","))) if found["methods"] else ()
     if refused := {"CONNECT", "TRACE"} & {*methods}:
         raise wrong(name, f"{host!r}: {refused.pop()} is no method for a rule")
-    try:
-        path = normal_path(found["path"]) if found["path"] else ""
-    except ValueError as error:
-        raise wrong(name, f"{host!r}: the path {error}") from None
+    path = found["path"] or ""
+    if path:
+        from pysbx.options.request_rules import normal_path  # noqa: PLC0415 (few entries have a path)
+
+        try:
+            path = normal_path(path)
+        except ValueError as error:
+            raise wrong(name, f"{host!r}: the path {error}") from None
     text, _, port = found["host"].lower().partition(":")
     private = found["private"] is not None
     return Entry(text.removeprefix("*."), text.startswith("*."), port, private, tuple(methods), path)

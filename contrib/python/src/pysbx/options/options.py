@@ -99,6 +99,10 @@ def _refuse_contradictions(values: Mapping[str, Any]) -> None:
         for name, advice in NOT_INSTALLED.items():
             if values[name]:
                 raise wrong(name, f"needs isolation='container': a process has the root of its caller{advice}")
+    if values["secrets"]:
+        from pysbx.options.secrets import check_covered  # noqa: PLC0415 (most sandboxes have none)
+
+        check_covered(values["allow_network"], values["secrets"])
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:

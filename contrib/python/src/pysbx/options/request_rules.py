@@ -12,7 +12,6 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-METHOD = r"[A-Z]+(?:-[A-Z]+)*"  # those of the IANA's registry have this form
 
 
 def normal_path(path: str) -> str:
