@@ -11,31 +11,11 @@ from ag2.tools.sandbox.base import ExecResult, SandboxBase
 
 from pysbx.calls.program import CommandTimeoutError, OutputLimitError
 from pysbx.errors import SandboxFileNotFoundError
-from pysbx.frameworks.workspace import OUTPUT, Workspace, exec_async, in_thread
-from pysbx.options.keywords import SandboxOptions, Unpack
-
-TIMED_OUT, KILLED = 124, 137
+from pysbx.frameworks.workspace import Opened, exec_async, in_thread, shown, stopped
 
 
-class PysbxSandbox(SandboxBase):
-    """A sandbox for SandboxShellTool(…) and SandboxCodeTool(…). Use it in an `async with` statement.
-
-    Attributes:
-        workspace: the session.
-    """
-
-    def __init__(
-        self, workspace: Workspace | None = None, *, limit: int = OUTPUT, **options: Unpack[SandboxOptions]
-    ) -> None:
-        """Take a workspace, or prepare one.
-
-        Args:
-            workspace: by default a new one.
-            limit: bytes of output that a command may have; the rest is left out, and the command is killed.
-            options: those of a new workspace; timeout_sec is the default of commands.
-        """
-        self.workspace = workspace or Workspace(**options)
-        self._limit = limit
+class PysbxSandbox(Opened, SandboxBase):
+    """A sandbox for SandboxShellTool(…) and SandboxCodeTool(…). Use it in an `async with` statement."""
 
     @property
     def workdir(self) -> PurePosixPath:
@@ -51,14 +31,11 @@ class PysbxSandbox(SandboxBase):
         self, argv: list[str], *, env: dict[str, str] | None = None, timeout: float | None = None
     ) -> ExecResult:
         """Run a command to its end."""
-        seconds = self.workspace.sandbox.options.timeout_sec if timeout is None else timeout
-        options: dict[str, Any] = {"env": env, "timeout_sec": seconds, "limit": self._limit, "merged": True}
         try:
-            done = await exec_async(self.workspace, argv, **options)
+            done = await exec_async(self.workspace, argv, **self._options(timeout, env=env))
         except (CommandTimeoutError, OutputLimitError) as error:
-            code = TIMED_OUT if isinstance(error, CommandTimeoutError) else KILLED
-            return ExecResult(f"{error.stdout.decode(errors='replace')}\n[{error}]", code)
-        return ExecResult((done.stdout + done.stderr).decode(errors="replace").strip(), done.exit_code)
+            return ExecResult(*stopped(error))
+        return ExecResult(shown(done.stdout, done.stderr).strip(), done.exit_code)
 
     def __deepcopy__(self, memo: Any) -> PysbxSandbox:
         """Return itself: an agent copies its tools, and the session is one."""

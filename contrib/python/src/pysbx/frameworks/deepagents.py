@@ -10,12 +10,10 @@ from deepagents.backends.sandbox import BaseSandbox
 
 from pysbx.calls.program import CommandTimeoutError, Completed, OutputLimitError
 from pysbx.errors import SandboxFileError
-from pysbx.frameworks.workspace import OUTPUT, Workspace, exec_async
-from pysbx.options.keywords import SandboxOptions, Unpack
+from pysbx.frameworks.workspace import Opened, exec_async, shown, stopped
 
 T = TypeVar("T")
 
-TIMED_OUT = 124  # as timeout(1)
 # What the protocol calls an error; of others, it wants the text.
 NAMES = (
     (FileNotFoundError, "file_not_found"),
@@ -29,34 +27,13 @@ def _name(error: SandboxFileError) -> str:
     return next((name for kind, name in NAMES if isinstance(error, kind)), str(error))
 
 
-class PysbxBackend(BaseSandbox):
-    """A backend for create_deep_agent(backend=…). Close it at the end.
-
-    Attributes:
-        workspace: the session, for a program that needs more than the protocol has.
-    """
-
-    def __init__(
-        self, workspace: Workspace | None = None, *, limit: int = OUTPUT, **options: Unpack[SandboxOptions]
-    ) -> None:
-        """Take a workspace, or prepare one.
-
-        Args:
-            workspace: by default a new one.
-            limit: bytes of output that a command may have; the rest is left out, and the command is killed.
-            options: those of a new workspace; timeout_sec is the default of commands.
-        """
-        self.workspace = workspace or Workspace(**options)
-        self._limit = limit
+class PysbxBackend(Opened, BaseSandbox):
+    """A backend for create_deep_agent(backend=…). Close it at the end."""
 
     @property
     def id(self) -> str:
         """A reference to the workspace: see Workspace.attach."""
         return self.workspace.id
-
-    def _options(self, timeout: int | None) -> dict[str, Any]:
-        seconds = self.workspace.sandbox.options.timeout_sec if timeout is None else timeout
-        return {"timeout_sec": seconds or None, "limit": self._limit, "merged": True}
 
     def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
         """Run a shell command; a timeout of 0 is none."""
@@ -96,11 +73,9 @@ def _tried(work: Callable[..., T], *arguments: Any) -> tuple[T | None, str | Non
 
 
 def _response(done: Completed) -> ExecuteResponse:
-    return ExecuteResponse((done.stdout + done.stderr).decode(errors="replace"), done.exit_code)
+    return ExecuteResponse(shown(done.stdout, done.stderr), done.exit_code)
 
 
 def _stopped(error: CommandTimeoutError | OutputLimitError) -> ExecuteResponse:
     """Return the response for a command that was killed: the beginning of its output, and why."""
-    output = f"{error.stdout.decode(errors='replace')}\n[{error}]\n"
-    late = isinstance(error, TimeoutError)
-    return ExecuteResponse(output, TIMED_OUT if late else 137, truncated=not late)
+    return ExecuteResponse(*stopped(error), truncated=isinstance(error, OutputLimitError))

@@ -16,31 +16,11 @@ from pydantic import Field, PrivateAttr
 from pysbx.calls.execution import Execution, run_code, unsaid
 from pysbx.calls.program import CommandTimeoutError, OutputLimitError
 from pysbx.calls.session import Sandbox
-from pysbx.frameworks.workspace import OUTPUT, Workspace, exec_async, in_thread
-from pysbx.options.keywords import SandboxOptions, Unpack
-
-TIMED_OUT, KILLED = 124, 137
+from pysbx.frameworks.workspace import KILLED, TIMED_OUT, Opened, exec_async, in_thread, shown
 
 
-class PysbxEnvironment(BaseEnvironment):
-    """An environment for EnvironmentToolset(environment=…).
-
-    Attributes:
-        workspace: the session.
-    """
-
-    def __init__(
-        self, workspace: Workspace | None = None, *, limit: int = OUTPUT, **options: Unpack[SandboxOptions]
-    ) -> None:
-        """Take a workspace, or prepare one.
-
-        Args:
-            workspace: by default a new one.
-            limit: bytes of either stream of a command that are accepted.
-            options: those of a new workspace.
-        """
-        self.workspace = workspace or Workspace(**options)
-        self._limit = limit
+class PysbxEnvironment(Opened, BaseEnvironment):
+    """An environment for EnvironmentToolset(environment=…)."""
 
     @property
     def working_dir(self) -> Path:
@@ -63,10 +43,9 @@ class PysbxEnvironment(BaseEnvironment):
             done = await exec_async(self.workspace, command, timeout_sec=timeout, limit=self._limit)
         except (CommandTimeoutError, OutputLimitError) as error:
             late = isinstance(error, CommandTimeoutError)
-            said = f"{error.stderr.decode(errors='replace')}\n{error}\n"
-            return ExecutionResult(TIMED_OUT if late else KILLED, error.stdout.decode(errors="replace"), said, late)
-        stdout, stderr = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
-        return ExecutionResult(exit_code=done.exit_code, stdout=stdout, stderr=stderr)
+            said = f"{shown(error.stderr)}\n{error}\n"
+            return ExecutionResult(TIMED_OUT if late else KILLED, shown(error.stdout), said, late)
+        return ExecutionResult(done.exit_code, shown(done.stdout), shown(done.stderr))
 
     async def read_file(self, path: Path) -> bytes:
         """Return the content of a file."""

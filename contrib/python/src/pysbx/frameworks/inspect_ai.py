@@ -24,7 +24,7 @@ from inspect_ai.util import (
 
 from pysbx.calls.program import Completed, OutputLimitError
 from pysbx.errors import SandboxError, SandboxFileError, SandboxFileTooLargeError, SandboxTimeoutError
-from pysbx.frameworks.workspace import Workspace, exec_async, in_thread
+from pysbx.frameworks.workspace import Workspace, exec_async, in_thread, shown
 
 # The options of a sandbox for samples of the usual size. A file of options has precedence.
 DEFAULTS: dict[str, Any] = {"file_size_mb": 256, "tmp_mb": 256, "memory_mb": 1024, "max_processes": 256}
@@ -46,7 +46,7 @@ def _options(config: SandboxEnvironmentConfigType | None) -> dict[str, Any]:
 
 
 def _limited(text: str, error: Exception) -> OutputLimitExceededError:
-    made = OutputLimitExceededError(text, getattr(error, "stdout", b"").decode(errors="replace") or None)
+    made = OutputLimitExceededError(text, shown(getattr(error, "stdout", b"")) or None)
     made.__cause__ = error
     return made
 
@@ -100,9 +100,8 @@ class PysbxSandboxEnvironment(SandboxEnvironment):
             raise SandboxUserUnsupportedError(f"a sandbox of pysbx has one user, and is not run as {user!r:.100}")
         limit = SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE
         stdin = input.encode() if isinstance(input, str) else input or b""
-        times: list[int | None] = [timeout]
-        if timeout and timeout_retry:
-            times += [min(timeout, one) for one in RETRY_SEC]
+        again = RETRY_SEC if timeout and timeout_retry else ()
+        times = [timeout, *(min(timeout or one, one) for one in again)]
         done: Completed | None = None
         for left, seconds in zip(range(len(times) - 1, -1, -1), times, strict=True):
             try:
@@ -119,10 +118,9 @@ class PysbxSandboxEnvironment(SandboxEnvironment):
             except SandboxError as error:
                 raise SandboxUnavailableError(str(error)) from error
         assert done is not None
-        stdout, stderr = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
         if not done.started and done.exit_code == 126:
-            raise PermissionError(f"{cmd[0]!r:.200}: {stderr}")
-        return ExecResult(done.exit_code == 0, done.exit_code, stdout, stderr)
+            raise PermissionError(f"{cmd[0]!r:.200}: {shown(done.stderr)}")
+        return ExecResult(done.exit_code == 0, done.exit_code, shown(done.stdout), shown(done.stderr))
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
         """Write a file, and make the directories above it."""

@@ -7,6 +7,7 @@ it begins with a new one, which has the files of the snapshot.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import time
 import uuid
@@ -156,8 +157,7 @@ class PysbxSandboxSession(BaseSandboxSession):
     async def persist_workspace(self) -> io.IOBase:
         """Return the files of the workspace as a tar archive."""
         skipped = [f"--exclude=./{path.as_posix()}" for path in self._persist_workspace_skip_relpaths()]
-        tar = ("tar", "--anchored", "--no-wildcards", *skipped, "--create", "--file=-", ".")
-        done = await self._exec(tar)
+        done = await self._exec(("tar", "--anchored", "--no-wildcards", *skipped, "--create", "--file=-", "."))
         if not done.ok():
             raise sdk.WorkspaceArchiveReadError(path=Path(self.state.manifest.root), context={"tar": str(done.stderr)})
         return io.BytesIO(done.stdout)
@@ -199,9 +199,8 @@ class PysbxSandboxSession(BaseSandboxSession):
         one.task.add_done_callback(lambda _: one.news.set())
         number = pty_types.allocate_pty_process_id({*self._commands})
         if len(self._commands) >= pty_types.PTY_PROCESSES_MAX:
-            old = pty_types.process_id_to_prune_from_meta(
-                [(key, it.used, it.done()) for key, it in self._commands.items()]
-            )
+            known = [(key, it.used, it.done()) for key, it in self._commands.items()]
+            old = pty_types.process_id_to_prune_from_meta(known)
             if old is not None:
                 await self._commands.pop(old).end()
         self._commands[number] = one
@@ -282,14 +281,10 @@ class PysbxSandboxSession(BaseSandboxSession):
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Hand on what comes until the end, and that too."""
-    try:
+    with contextlib.closing(writer), contextlib.suppress(ConnectionError):
         while data := await reader.read(CHUNK):
             writer.write(data)
             await writer.drain()
-    except ConnectionError:
-        pass
-    finally:
-        writer.close()
 
 
 class PysbxSandboxClient(BaseSandboxClient[PysbxSandboxClientOptions | None]):
@@ -326,7 +321,7 @@ class PysbxSandboxClient(BaseSandboxClient[PysbxSandboxClientOptions | None]):
             manifest=manifest,
             snapshot=sdk.resolve_snapshot(snapshot, str(number)),
             exposed_ports=options.exposed_ports,
-            options=given,
+            options={name: one for name, one in given.items() if name != "secrets"},  # it may be kept
         )
         return self._session(state, Workspace(**given), preserved=False)
 

@@ -33,8 +33,7 @@ IMAGES = ("image/png", "image/jpeg")
 
 def _last(name: str) -> Any:
     """Return, in the session, the value of the code before, or the answer with which it has ended; an image as PNG."""
-    # They go into the sandbox with the function.
-    import __main__, builtins, io  # noqa: E401, I001, PLC0415
+    import __main__, builtins, io  # noqa: E401, I001, PLC0415 (they go into the sandbox with the function)
 
     found = __main__.FinalAnswerException.value if name == "answer" else builtins._  # type: ignore[attr-defined]
     if type(found).__module__.startswith("PIL.") and hasattr(found, "save"):
@@ -48,9 +47,7 @@ _last.__module__ = "__main__"  # it goes by value: the sandbox does not have thi
 
 
 def _image(data: bytes) -> Any:
-    found = PIL.Image.open(io.BytesIO(data))
-    found.load()
-    return found
+    return PIL.Image.open(io.BytesIO(data)).copy()  # read as a whole
 
 
 class PysbxExecutor(RemotePythonExecutor):
@@ -92,7 +89,10 @@ class PysbxExecutor(RemotePythonExecutor):
         except SandboxError as error:
             raise AgentError(f"The sandbox cannot run the code: {error}", self.logger) from error
         if done.error is not None and done.error.type.endswith(self.FINAL_ANSWER_EXCEPTION):
-            return CodeOutput(self._answer(), done.stdout, is_final_answer=True)
+            try:
+                return CodeOutput(self._fetch("answer"), done.stdout, is_final_answer=True)
+            except Exception as error:  # an image may be forged
+                raise AgentError(f"The final answer cannot leave the sandbox: {error}", self.logger) from error
         if done.error is not None or done.exit_code:
             said = unsaid(done) or f"exit code {done.exit_code}\n"
             hint = f"{done.error.hint}\n" if done.error is not None and done.error.hint else ""
@@ -105,18 +105,11 @@ class PysbxExecutor(RemotePythonExecutor):
         kind, value = found if isinstance(found, tuple) and len(found) == 2 else ("", None)
         return _image(value) if kind == "image" and isinstance(value, bytes) else value
 
-    def _answer(self) -> Any:
-        try:
-            return self._fetch("answer")
-        except Exception as error:  # an image may be forged
-            raise AgentError(f"The final answer cannot leave the sandbox: {error}", self.logger) from error
-
     def _value(self, done: Execution) -> Any:
         """Return the last figure that the code has shown, or its value; if that cannot travel, its text."""
         figures = (one[kind] for one in reversed(done.displays) for kind in IMAGES if kind in one)
         try:
-            found = next(figures, None)
-            if found is not None:
+            for found in figures:
                 return _image(base64.b64decode(found))
             return None if done.value is None else self._fetch("value")
         except (SandboxError, OSError, ValueError):

@@ -19,8 +19,7 @@ from strands.vended_tools.shell import make_shell
 from pysbx.calls.execution import unsaid
 from pysbx.calls.processes import Command
 from pysbx.calls.program import CommandTimeoutError
-from pysbx.frameworks.workspace import OUTPUT, Workspace, exec_async, in_thread, run_async
-from pysbx.options.keywords import SandboxOptions, Unpack
+from pysbx.frameworks.workspace import Opened, exec_async, in_thread, run_async, shown
 
 Env = dict[str, str] | None
 Stream = AsyncGenerator[StreamChunk | ExecutionResult, None]
@@ -28,19 +27,8 @@ PYTHON = ("python", "python3")
 FIGURES = {"image/png": "png", "image/jpeg": "jpg"}
 
 
-class PysbxSandbox(StrandsSandbox):
-    """A sandbox for Agent(sandbox=…). Python code keeps its names from call to call; figures are output files.
-
-    Attributes:
-        workspace: the session.
-    """
-
-    def __init__(
-        self, workspace: Workspace | None = None, *, limit: int = OUTPUT, **options: Unpack[SandboxOptions]
-    ) -> None:
-        """Take a workspace, or prepare one; limit is the number of bytes of a stream of a command."""
-        self.workspace = workspace or Workspace(**options)
-        self._limit = limit
+class PysbxSandbox(Opened, StrandsSandbox):
+    """A sandbox for Agent(sandbox=…). Python code keeps its names from call to call; figures are output files."""
 
     async def execute_streaming(
         self, command: str, *, timeout: float | None = None, cwd: str | None = None, env: Env = None, **kwargs: Any
@@ -60,12 +48,11 @@ class PysbxSandbox(StrandsSandbox):
         task.add_done_callback(lambda _: queue.put_nowait(None))
         try:
             while (part := await queue.get()) is not None:
-                yield StreamChunk(part[1].decode(errors="replace"), part[0])
+                yield StreamChunk(shown(part[1]), part[0])
             done = await task
-            yield ExecutionResult(done.exit_code, *(one.decode(errors="replace") for one in (done.stdout, done.stderr)))
+            yield ExecutionResult(done.exit_code, shown(done.stdout), shown(done.stderr))
         except CommandTimeoutError as error:
-            stdout, stderr = (one.decode(errors="replace") for one in (error.stdout, error.stderr))
-            raise StrandsTimeoutError(timeout, stdout, stderr) from error
+            raise StrandsTimeoutError(timeout, shown(error.stdout), shown(error.stderr)) from error
         finally:
             task.cancel()
 

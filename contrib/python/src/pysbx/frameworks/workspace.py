@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from pysbx.base.threads import run_interrupted
 from pysbx.calls.execution import Execution
 from pysbx.calls.processes import Command
-from pysbx.calls.program import Completed, Program
+from pysbx.calls.program import CommandTimeoutError, Completed, OutputLimitError, Program
 from pysbx.calls.session import Sandbox
 from pysbx.container.exchange import MALFORMED
 from pysbx.errors import (
@@ -36,6 +36,8 @@ MIB = 1024 * 1024
 # Bytes of either stream of a command, of a file, and of a piece of a file; and entries of a directory.
 OUTPUT, FILE, PIECE, ENTRIES = 10 * MIB, 100 * MIB, 4 * MIB, 100_000
 KINDS = ("file", "directory", "other")
+# Exit codes of a command that was killed: as timeout(1) has it, and as the shell does.
+TIMED_OUT, KILLED = 124, 137
 
 
 @dataclass(frozen=True)
@@ -240,6 +242,43 @@ class Workspace:
     def close(self) -> None:
         """End the session and all of its processes."""
         self.sandbox.close()
+
+
+class Opened:
+    """The beginning of an adapter.
+
+    Attributes:
+        workspace: the session.
+    """
+
+    def __init__(
+        self, workspace: Workspace | None = None, *, limit: int = OUTPUT, **options: Unpack[SandboxOptions]
+    ) -> None:
+        """Take a workspace, or prepare one.
+
+        Args:
+            workspace: by default a new one.
+            limit: bytes of either stream of a command that are accepted; the command is killed at more.
+            options: those of a new workspace; timeout_sec may be the default of commands.
+        """
+        self.workspace = workspace or Workspace(**options)
+        self._limit = limit
+
+    def _options(self, timeout: float | None, **options: Any) -> dict[str, Any]:
+        """Return the options of a command that has both streams in one; without a time it has that of the sandbox."""
+        seconds = self.workspace.sandbox.options.timeout_sec if timeout is None else timeout
+        return {"timeout_sec": seconds or None, "limit": self._limit, "merged": True, **options}
+
+
+def shown(*streams: bytes) -> str:
+    """Return output as text."""
+    return b"".join(streams).decode(errors="replace")
+
+
+def stopped(error: CommandTimeoutError | OutputLimitError) -> tuple[str, int]:
+    """Return the output of a command that was killed, with the reason at its end, and its exit code."""
+    code = TIMED_OUT if isinstance(error, CommandTimeoutError) else KILLED
+    return f"{shown(error.stdout)}\n[{error}]\n", code
 
 
 async def in_thread(work: Callable[[], T]) -> T:
