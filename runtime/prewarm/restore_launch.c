@@ -127,7 +127,10 @@ static int verify_files(const struct prewarm *prewarm, const struct root_view *v
     int message = sync_receive(channel, &theirs);
     if (message != SYNC_FIT && message != SYNC_DIFFER)
         return error_text(err, -ECONNRESET, "the runtime has not verified the snapshot");
-    return ret < 0 || message == SYNC_FIT ? ret : manifest_verify(manifest, view, NULL, err);
+    if (ret < 0)
+        return ret;
+    return message == SYNC_FIT ? manifest_verify_left(manifest, view, prewarm->queue, err)
+                               : manifest_verify(manifest, view, NULL, err);
 }
 
 /* Compare what only a process of the container can see. */
@@ -318,7 +321,7 @@ static int verify(const struct launch *launch, int channel, struct error *err)
     view.root = root;
     /* If a mount can only be seen from inside, the whole queue is left to the child. */
     int ret = root >= 0 && root_view_is_exact(&view)
-                  ? manifest_verify(prewarm->entry.manifest, &view, prewarm->queue, &reason)
+                  ? manifest_verify_outside(prewarm->entry.manifest, &view, prewarm->queue, &reason)
                   : 0;
     if (ret < 0) {
         sync_send_reason(channel, SYNC_DIFFER, &reason);

@@ -234,7 +234,7 @@ static void test_changes(void)
         if (!is_int(manifest_verify(m, &view, NULL, &err), 0, "unchanged: true"))
             diag("%s", err.text);
         changes[i].change();
-        struct manifest_queue first = {0}, last = {UINT16_MAX};
+        struct manifest_queue first = {0}, last = {.next = UINT16_MAX};
         is_int(manifest_verify(m, &view, &first, &err), -ESTALE, "%s: noticed by the process that checks it",
                changes[i].name);
         is_int(manifest_verify(m, &view, &last, &err), 0, "%s: not noticed by others", changes[i].name);

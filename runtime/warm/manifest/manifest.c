@@ -225,13 +225,18 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
     return 0;
 }
 
-int manifest_verify(const struct manifest *m, const struct root_view *view, struct manifest_queue *queue,
-                    struct error *err)
+static int verify_queue(const struct manifest *m, const struct root_view *view, struct manifest_queue *queue,
+                        bool leave, struct error *err)
 {
     struct manifest_queue own = {0};
     struct manifest_queue *t = queue != NULL ? queue : &own;
     for (uint32_t i; (i = atomic_fetch_add(&t->next, 1)) < m->header->group_count;) {
         int ret = verify_group(m, &m->groups[i], view, false, err);
+        if (ret == -EXDEV && leave && t->left_count < MANIFEST_LEFT_MAX) {
+            t->left[t->left_count++] = i;
+            *err = (struct error){0};
+            ret = 0;
+        }
         if (ret < 0)
             return ret;
         /* The other process may have been woken on this CPU while others are idle. The same is true of the
@@ -241,6 +246,27 @@ int manifest_verify(const struct manifest *m, const struct root_view *view, stru
             sched_yield();
     }
     return 0;
+}
+
+int manifest_verify(const struct manifest *m, const struct root_view *view, struct manifest_queue *queue,
+                    struct error *err)
+{
+    return verify_queue(m, view, queue, false, err);
+}
+
+int manifest_verify_outside(const struct manifest *m, const struct root_view *view,
+                            struct manifest_queue *queue, struct error *err)
+{
+    return verify_queue(m, view, queue, true, err);
+}
+
+int manifest_verify_left(const struct manifest *m, const struct root_view *view,
+                         const struct manifest_queue *queue, struct error *err)
+{
+    int ret = 0;
+    for (uint32_t i = 0; ret == 0 && i < queue->left_count; i++)
+        ret = verify_group(m, &m->groups[queue->left[i]], view, false, err);
+    return ret;
 }
 
 bool manifest_has_owners(const struct manifest *m, const struct owners *owners)

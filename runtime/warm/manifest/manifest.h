@@ -62,8 +62,11 @@ struct manifest; /* points into the data it was opened from, which must outlive 
 int manifest_open(struct arena *a, const void *data, size_t size, struct manifest **out, struct error *err);
 
 /* Memory that two processes share, zeroed: each verifies the directories that the other has not begun. */
+#define MANIFEST_LEFT_MAX 30
 struct manifest_queue {
     _Atomic uint32_t next;
+    /* Directories that the runtime has taken and cannot see. Its message makes the list visible. */
+    uint32_t left_count, left[MANIFEST_LEFT_MAX];
 };
 
 /* Verify that all files are unchanged; with `queue`, only those that this process takes from it. NULL: all of
@@ -71,6 +74,14 @@ struct manifest_queue {
  * only, so that a forked child may call it. */
 int manifest_verify(const struct manifest *manifest, const struct root_view *view,
                     struct manifest_queue *queue, struct error *err);
+
+/* As manifest_verify with a queue, from outside: leave a directory that the view cannot show to the child. */
+int manifest_verify_outside(const struct manifest *manifest, const struct root_view *view,
+                            struct manifest_queue *queue, struct error *err);
+
+/* Verify what the other process has left. */
+int manifest_verify_left(const struct manifest *manifest, const struct root_view *view,
+                         const struct manifest_queue *queue, struct error *err);
 
 /* Return whether a container with these mappings of IDs sees the same owners as the builder did, because the
  * mappings are the same. */
