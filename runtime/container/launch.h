@@ -24,6 +24,8 @@ struct launch_child {
      * `own_pages`: the child has its cgroup and its memory policy, so pages that it touches now are charged
      * to the container. */
     void (*overlap)(const struct launch *launch, bool own_pages);
+    /* The child waits for an order before `check`: do the work that compares no file. */
+    void (*prepare)(const struct process_plan *plan, const char *program);
     /* The child has the container's root, user and capabilities, and has found the program. Return 0, or a
      * negative errno. A launch that cannot begin puts another one into the plan. */
     int (*check)(struct process_plan *plan, const char *program, int channel, struct error *err);
@@ -77,6 +79,13 @@ static inline void launch_overlap(const struct launch *launch, bool own_pages)
 {
     if (launch->child->overlap != NULL)
         launch->child->overlap(launch, own_pages);
+}
+
+static inline void launch_prepare(const struct launch *launch, const struct process_plan *plan,
+                                  const char *program)
+{
+    if (launch->child->prepare != NULL)
+        launch->child->prepare(plan, program);
 }
 
 static inline int launch_check(const struct launch *launch, struct process_plan *plan, const char *program,

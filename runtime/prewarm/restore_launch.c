@@ -37,11 +37,14 @@
 /* How long a comparison of the files is valid, in milliseconds. */
 #define VALID_MS 500
 
+/* Bytes of its own that a child which waits for an order may have of the snapshot. */
+#define WAITING_SIZE (3U << 20)
+
 /* In the child. */
 
 /* Prepare the restorer. The capabilities are those that execve(2) would leave. */
 static int restore_launch_prepare(const struct process_plan *plan, const char *program, int root,
-                                  bool overlapped, struct error *err)
+                                  bool overlapped, uint64_t most, struct error *err)
 {
     struct prewarm *prewarm = plan->launch->state;
     const struct seccomp_plan *seccomp = &plan->seccomp;
@@ -59,6 +62,7 @@ static int restore_launch_prepare(const struct process_plan *plan, const char *p
         .required = prewarm->decision.mode == WARM_REQUIRE,
         .prefetch = prewarm->decision.config.prefetch,
         .overlapped = overlapped,
+        .most = most,
         .cloned = plan->first.wanted,
         .error_message = sync_word(SYNC_ERROR, ERROR_SNAPSHOT_UNFIT),
         .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
@@ -91,18 +95,31 @@ static void give_up(struct prewarm *prewarm)
     prewarm->restore = NULL;
 }
 
-/* Map the snapshot while the runtime compares files. A part that cannot be mapped yet is prepared again
- * later, because it needs descriptors that must not stay open until then. */
-static int restore_map_overlapped(const struct process_plan *plan, const char *program, int root,
-                                  struct error *err)
+/* Map the snapshot early, making so many bytes private at most. */
+static void map_early(const struct process_plan *plan, const char *program, uint64_t most)
 {
     struct prewarm *prewarm = plan->launch->state;
-    if (!prewarm->overlapped)
-        return 0;
-    int ret = restore_launch_prepare(plan, program, root, true, err);
-    if (ret == 0 && prewarm->restore != NULL && !restore_is_mapped(prewarm->restore))
+    if (prewarm->prepared || !prewarm->overlapped)
+        return;
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    (void)restore_launch_prepare(plan, program, root, true, most, &prewarm->unmappable);
+    prewarm->prepared = true;
+}
+
+/* Map what uses little memory while the child waits for an order. */
+static void prepare(const struct process_plan *plan, const char *program)
+{
+    map_early(plan, program, WAITING_SIZE);
+}
+
+/* Map the snapshot while the runtime compares files. A part that cannot be mapped yet is prepared again
+ * later, because it needs descriptors that must not stay open until then. */
+static void restore_map_overlapped(const struct process_plan *plan, const char *program)
+{
+    struct prewarm *prewarm = plan->launch->state;
+    map_early(plan, program, 0);
+    if (prewarm->prepared && prewarm->restore != NULL && !restore_map_rest(prewarm->restore))
         give_up(prewarm);
-    return ret;
 }
 
 /* Compare all files. */
@@ -171,17 +188,16 @@ static int restore_verify_all(const struct process_plan *plan, const char *progr
     const struct prewarm *prewarm = plan->launch->state;
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct root_view view = {.root = root};
-    struct error unmappable = {0};
-    int mapped = restore_map_overlapped(plan, program, root, &unmappable);
+    restore_map_overlapped(plan, program);
     int ret = verify_files(prewarm, &view, channel, err);
     if (ret < 0)
         return ret;
     if (!str_eq(program, prewarm->decision.program))
         return error_text(err, -ESTALE, "the program is '%s' now, not '%s'", program,
                           prewarm->decision.program);
-    if (mapped < 0) {
-        *err = unmappable;
-        return mapped;
+    if (prewarm->unmappable.code < 0) {
+        *err = prewarm->unmappable;
+        return err->code;
     }
     ret = verify_privileges(program, err);
     if (ret < 0)
@@ -266,7 +282,7 @@ static int confine(struct process_plan *plan, const char *program, struct error 
     if (ret < 0)
         return ret;
     if (prewarm->restore == NULL) {
-        ret = restore_launch_prepare(plan, program, root, false, err);
+        ret = restore_launch_prepare(plan, program, root, false, 0, err);
         if (ret < 0)
             return ret;
     }
@@ -292,8 +308,11 @@ static int restore_enter(struct process_plan *plan, struct seccomp_handover *han
 }
 
 /* The Makefile names this: LAUNCHES. */
-const struct launch_child restore_child = {
-    .overlap = overlap, .check = restore_check, .distrust = distrust, .enter = restore_enter};
+const struct launch_child restore_child = {.overlap = overlap,
+                                           .prepare = prepare,
+                                           .check = restore_check,
+                                           .distrust = distrust,
+                                           .enter = restore_enter};
 
 static int restore_refuse(struct process_plan *plan, const char *program, int channel, struct error *err)
 {

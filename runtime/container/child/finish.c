@@ -53,6 +53,7 @@ static int finish_become(const struct init_context *c, struct process_program *p
         return ret;
     /* Files that change while the container waits are seen by the check. */
     if (c->wait_order) {
+        launch_prepare(process->launch, process, program->path);
         ret = sync_send(c->sync, SYNC_WAITING);
         ret = ret < 0 ? error_set(err, ret, "send to the runtime") : sync_expect(c->sync, SYNC_PROCEED, err);
         if (ret < 0)
