@@ -183,7 +183,7 @@ def call(
     """
     request = request_for(options, function, arguments, named, result)
     bundle = prepare(options)
-    with ready.take(bundle, on_output, cancel, keeps_files=False) as container:
+    with ready.take(bundle, on_output, cancel, keeps_files=False, measured=False) as container:
         try:
             answer = exchange(container, bundle, request, last=True)
         except SandboxError:

@@ -140,6 +140,9 @@ class Container:
         self._order: unpatched.socket | None = None
         self._waits = waits
         self.on_end: Callable[[], None] | None = None  # called by close()
+        # Takes a container that has answered its last request; it waits for the end, and closes it.
+        self.successor: Callable[[Container], bool] | None = None
+        self._answered = False
         self._peak = 0.0
         self._began = time.monotonic()
         self._options = bundle.options
@@ -283,10 +286,11 @@ class Container:
                 self._end_without_answer(deadline)
         peak = message.pop("peak_kib", 0)
         self._peak = peak / 1024 if isinstance(peak, int) else 0.0
-        if last:
+        if last and self.successor is None:
             self._finish(min(deadline, time.monotonic() + GRACE_SEC))
         else:
             self.streams.drain()
+        self._answered = last
         return message
 
     def has_begun(self) -> bool:
@@ -545,8 +549,20 @@ class Container:
         elif self._process.pidfd >= 0:
             self._close()
 
+    def close_if_ended(self, timeout: float) -> bool:
+        """Wait so many seconds for its end, and tell whether it has come. Output is not read any more."""
+        if not self._has_ended(timeout):
+            return False
+        self._reap()
+        self._close()
+        self.close()
+        return True
+
     def close(self) -> None:
         """End the container, and give up its files."""
+        successor, self.successor = self.successor, None
+        if self._answered and successor is not None and successor(self):
+            return
         try:
             self.kill()
         finally:

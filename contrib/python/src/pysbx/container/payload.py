@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import struct
 import time
 from collections.abc import Iterable
 from functools import cache
@@ -93,6 +94,22 @@ def _content(files: list[tuple[str, str]]) -> str:
     return found
 
 
+def _loaded_part(content: bytes) -> bytes:
+    """Return a shared library without what is behind its segments: names and debugging information; see elf(5).
+
+    No loader reads that. But the runtime reads the whole file at each start, because it is in memory.
+    """
+    if content[:6] != b"\x7fELF\2\1":  # 64 bits, little-endian
+        return content
+    first, sections = struct.unpack_from("<QQ", content, 32)
+    size, count = struct.unpack_from("<HH", content, 54)
+    ends = [sum(struct.unpack_from("<Q16xQ", content, first + number * size + 8)) for number in range(count)]
+    end = max(ends, default=0)
+    if not first + size * count <= end <= sections <= len(content):
+        return content
+    return content[:40] + bytes(8) + content[48:60] + bytes(4) + content[64:end]
+
+
 def _open_to_read(directory: Path) -> None:
     for top, _, files in os.walk(directory):
         os.chmod(top, 0o755)
@@ -121,7 +138,7 @@ def _make(path: Path) -> None:
             target = made / name
             target.parent.mkdir(parents=True, exist_ok=True)
             # Only the content. The label that SELinux gave to the source may be forbidden here.
-            target.write_bytes(Path(source).read_bytes())
+            target.write_bytes(_loaded_part(Path(source).read_bytes()))
         # Hashes, not times, say whether compiled files are valid: they are never written again in there.
         compileall.compile_dir(
             made, quiet=2, stripdir=str(made), prependdir=TARGET,

@@ -21,7 +21,7 @@ from typing import Any
 
 from pysbx.base import children
 from pysbx.container.bundle import Bundle
-from pysbx.container.container import Container
+from pysbx.container.container import GRACE_SEC, Container
 from pysbx.container.streams import OutputCallback
 
 # How long containers wait after the last call with their options.
@@ -34,6 +34,9 @@ USES = 2  # of the same options, before one is kept
 # A container is made when a call has ended, because a machine has few CPUs. If calls follow each other faster than this
 # many seconds, it is made during a call.
 HURRY_SEC = 0.005
+# Containers that have answered end in the background. An honest one needs two milliseconds.
+MOST_ENDING = 16
+LOOK_SEC = 0.05
 
 
 @dataclass
@@ -58,6 +61,7 @@ class _Pool:
 
 
 _pools: dict[int, _Pool] = {}
+_ending: deque[tuple[Container, float]] = deque()  # and when they are killed
 _changed = threading.Condition()
 _thread: threading.Thread | None = None
 _working = False  # the thread makes or removes a container
@@ -83,9 +87,17 @@ def _circumstances(bundle: Bundle) -> Any:
 
 
 def take(
-    bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1, *, keeps_files: bool = True
+    bundle: Bundle,
+    on_output: OutputCallback | None = None,
+    cancel: int = -1,
+    *,
+    keeps_files: bool = True,
+    measured: bool = True,
 ) -> Container:
-    """Return a container of a bundle whose program starts: one that waited, or a new one. See Container."""
+    """Return a container of a bundle whose program starts: one that waited, or a new one. See Container.
+
+    If it is not measured, one that waited may end in the background after its answer.
+    """
     options = bundle.options
     if not options.ready or options.isolation == "process" or not children.are_reported():
         return Container(bundle, on_output, cancel, keeps_files=keeps_files)
@@ -104,9 +116,32 @@ def take(
         if circumstances != _circumstances(bundle) or not container.begin(on_output, cancel, keeps_files=keeps_files):
             container.close()
             container = None
+        elif not measured:
+            container.successor = _let_end
     container = container or Container(bundle, on_output, cancel, keeps_files=keeps_files)
     container.on_end = partial(_end, pool, container)
     return container
+
+
+def _let_end(container: Container) -> bool:
+    """Let the thread wait for the end of a container; return False if there are too many."""
+    with _changed:
+        if len(_ending) >= MOST_ENDING or _thread is None:
+            return False
+        _ending.append((container, time.monotonic() + GRACE_SEC))
+        _changed.notify_all()
+    return True
+
+
+def _see_end(container: Container, until: float) -> None:
+    """Close a container that has ended, or whose time is over; look at others before it is looked at again."""
+    if container.close_if_ended(LOOK_SEC):
+        return
+    if time.monotonic() > until:
+        container.close()
+        return
+    with _changed:
+        _ending.append((container, until))
 
 
 def _pool_of(bundle: Bundle) -> _Pool:
@@ -175,10 +210,13 @@ def _keep() -> None:
     while True:
         with _changed:
             pool, over, wait = _next(time.monotonic())
-            if pool is None and not over:
+            ending = _ending.popleft() if _ending else None
+            if pool is None and not over and ending is None:
                 _changed.wait(wait)
                 continue
             _working = True
+        if ending is not None:
+            _see_end(*ending)
         for container in over:
             container.close()
         if pool is not None:
@@ -209,7 +247,7 @@ def close() -> None:
     with _changed:
         waiting = [container for pool in _pools.values() for container, _ in pool.waiting]
         _pools.clear()
-        _changed.wait_for(lambda: not _working, CLOSE_SEC)
+        _changed.wait_for(lambda: not _working and not _ending, CLOSE_SEC)
     for container in waiting:
         container.close()
 
@@ -218,11 +256,15 @@ def _forget() -> None:
     """In a fork: the containers belong to the parent."""
     global _changed, _thread, _working
     pools = list(_pools.values())
+    ending = [container for container, _ in _ending]
     _pools.clear()
+    _ending.clear()
     _changed, _thread, _working = threading.Condition(), None, False
     for pool in pools:
         for container, _ in pool.waiting:
             container.abandon()
+    for container in ending:
+        container.abandon()
 
 
 os.register_at_fork(after_in_child=_forget)
