@@ -96,12 +96,11 @@ static void give_up(struct prewarm *prewarm)
 }
 
 /* Map the snapshot early, making so many bytes private at most. */
-static void map_early(const struct process_plan *plan, const char *program, uint64_t most)
+static void map_early(const struct process_plan *plan, const char *program, int root, uint64_t most)
 {
     struct prewarm *prewarm = plan->launch->state;
     if (prewarm->prepared || !prewarm->overlapped)
         return;
-    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     (void)restore_launch_prepare(plan, program, root, true, most, &prewarm->unmappable);
     prewarm->prepared = true;
 }
@@ -109,15 +108,16 @@ static void map_early(const struct process_plan *plan, const char *program, uint
 /* Map what uses little memory while the child waits for an order. */
 static void prepare(const struct process_plan *plan, const char *program)
 {
-    map_early(plan, program, WAITING_SIZE);
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    map_early(plan, program, root, WAITING_SIZE);
 }
 
 /* Map the snapshot while the runtime compares files. A part that cannot be mapped yet is prepared again
  * later, because it needs descriptors that must not stay open until then. */
-static void restore_map_overlapped(const struct process_plan *plan, const char *program)
+static void restore_map_overlapped(const struct process_plan *plan, const char *program, int root)
 {
     struct prewarm *prewarm = plan->launch->state;
-    map_early(plan, program, 0);
+    map_early(plan, program, root, 0);
     if (prewarm->prepared && prewarm->restore != NULL && !restore_map_rest(prewarm->restore))
         give_up(prewarm);
 }
@@ -188,7 +188,7 @@ static int restore_verify_all(const struct process_plan *plan, const char *progr
     const struct prewarm *prewarm = plan->launch->state;
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct root_view view = {.root = root};
-    restore_map_overlapped(plan, program);
+    restore_map_overlapped(plan, program, root);
     int ret = verify_files(prewarm, &view, channel, err);
     if (ret < 0)
         return ret;

@@ -9,16 +9,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
-
-from pysbx import Mount, Sandbox, run_code
+from pysbx import Mount, Sandbox, run_code, sandbox
 from pysbx.base import runtime
 from pysbx.container import ready
 from pysbx.container.container import Container
+
 from tests.conftest import containers, descriptors
+from tests.servers import BEST_EFFORT, containers_of, wait_until
+from tests.servers import PROGRAM as COMMAND
 
 PROGRAM = """
 import os, signal, sys
@@ -209,11 +214,84 @@ def test_options_that_are_used_once_are_forgotten(monkeypatch: pytest.MonkeyPatc
     assert len(ready._pools) == 2
 
 
-def test_many_calls_leave_nothing() -> None:
-    prepared()
-    before = descriptors()
-    for _ in range(random.choice((20, 21))):
-        run_code("pass")
-    waiting(1)
-    assert descriptors() == before
-    assert waiting(0) == []
+@pytest.mark.parametrize("call", [lambda: run_code("pass"), sandbox(lambda: None)])
+def test_many_calls_leave_nothing(call: Callable[[], object]) -> None:
+    for _ in range(3):
+        call()
+    before = held()
+    for _ in range(random.choice((50, 51))):
+        call()
+    assert held() == before
+
+
+def held() -> tuple[int, list[str], list[str], int]:
+    """Return the descriptors, containers, cgroups and processes of this program, when no container waits any more."""
+    opened = descriptors()
+    cgroups = [str(path) for path in Path("/sys/fs/cgroup").rglob(f"*python-{os.getpid()}-*")]
+    children = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+    return (
+        opened,
+        [name for name in containers() if f"-{os.getpid()}-" in name],
+        cgroups,
+        len("".join(children).split()),
+    )
+
+
+def test_the_answer_of_a_call_comes_before_the_end_of_its_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    @sandbox
+    def stay() -> int:
+        """Let the answer come, and the process stay."""
+        from pysbx_inside import worker
+
+        worker.os = type("Staying", (), {**vars(os), "_exit": lambda _: time.sleep(1000)})
+        return 6 * 7
+
+    monkeypatch.setattr(ready, "GRACE_SEC", 3.0)
+    one = prepared()
+    assert stay() == 42
+    assert one.name in containers()
+    wait_until(lambda: one.name not in containers())
+    assert one._usage is not None
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], object]]]:
+    """Start `pysbx serve`, and return it with a function that lets it run code."""
+    command = [*COMMAND, "serve", BEST_EFFORT, "--listen", f"unix:{folder}/s"]
+    process = subprocess.Popen(command, env={**os.environ, "PYSBX_READY": "1"}, stderr=subprocess.DEVNULL, text=True)
+    wait_until((folder / "s").exists)
+    way = httpx.HTTPTransport(uds=f"{folder}/s", retries=10, verify=False)
+    with httpx.Client(transport=way, base_url="http://pysbx", timeout=60, verify=False) as client:
+        yield process, lambda: client.post("/v1/run", json={"code": "6 * 7"}).json()["value"]
+
+
+@contextmanager
+def offered(_: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], object]]]:
+    """Do the same with `pysbx mcp`."""
+    from tests.test_mcp import answer_of, begin, run_of, send  # noqa: PLC0415 (takes seconds; PROGRAM needs none of it)
+
+    def run() -> object:
+        send(process, run_of(1, "6 * 7"))
+        return answer_of(process)["result"]["content"][0]["text"].splitlines()[0]
+
+    process = begin(PYSBX_READY="1")
+    with process:
+        yield process, run
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("service", [served, offered])
+def test_a_service_uses_one_and_leaves_none(tmp_path: Path, service: Callable[..., Any], end: signal.Signals) -> None:
+    with service(tmp_path) as (process, run):
+        try:
+            wait_until(lambda: run() == "42" and len(containers_of(process.pid)) == 1)
+            [first] = containers_of(process.pid)
+            assert run() == "42"
+            wait_until(lambda: first not in containers_of(process.pid))
+            wait_until(lambda: len(containers_of(process.pid)) == 1)
+        finally:
+            process.send_signal(end)
+            process.wait()
+    wait_until(lambda: containers_of(process.pid) == [])
