@@ -16,11 +16,11 @@ from typing import Any
 
 import httpx
 import pytest
+
 from pysbx import Mount, Sandbox, run_code, sandbox
 from pysbx.base import runtime
 from pysbx.container import ready
 from pysbx.container.container import Container
-
 from tests.conftest import containers, descriptors
 from tests.servers import BEST_EFFORT, containers_of, wait_until
 from tests.servers import PROGRAM as COMMAND
@@ -123,6 +123,25 @@ def test_a_mount_shows_what_its_path_names_at_the_call(tmp_path: Path, change: C
     prepared(**options)
     change(path)
     assert run_code(f"print(open({inside!r}).read())", **options).stdout == "2\n"  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_one_is_not_used_after_a_mount_beneath_its_directories_has_come_or_gone(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"mounts": [Mount(str(tmp_path), "/mnt/shown")]}
+    place, elsewhere = tmp_path / "a place", tmp_path.with_name("elsewhere")
+    place.mkdir()
+    elsewhere.mkdir()
+
+    def is_used_after(*command: str) -> bool:
+        one = prepared(**options)
+        subprocess.run(command, check=True)
+        run_code("pass", **options)
+        return one.version is not None
+
+    assert not is_used_after("mount", "-t", "tmpfs", "none", str(place))
+    assert not is_used_after("umount", str(place))
+    assert is_used_after("mount", "-t", "tmpfs", "none", str(elsewhere))
+    assert is_used_after("umount", str(elsewhere))
 
 
 @pytest.mark.parametrize("pause", [0, 0.7])
@@ -268,7 +287,7 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], o
 @contextmanager
 def offered(_: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], object]]]:
     """Do the same with `pysbx mcp`."""
-    from tests.test_mcp import answer_of, begin, run_of, send  # noqa: PLC0415 (takes seconds; PROGRAM needs none of it)
+    from tests.test_mcp import answer_of, begin, run_of, send
 
     def run() -> object:
         send(process, run_of(1, "6 * 7"))

@@ -11,6 +11,8 @@ import atexit
 import contextlib
 import json
 import os
+import re
+import select
 import threading
 import time
 from collections import deque
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pysbx.base import children
+from pysbx.container import unpatched
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import GRACE_SEC, Container
 from pysbx.container.streams import OutputCallback
@@ -75,15 +78,64 @@ def _sources(bundle: Path) -> tuple[str, ...]:
     return configuration["root"]["path"], *(mount["source"] for mount in mounts if mount["type"] == "bind")
 
 
+class _Mounts:
+    """The mounts of this program. They are read when the kernel reports that one has come or gone: see proc(5)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._file = -1
+        self._points: list[tuple[str, str]] = []
+        self._found: dict[Path, list[str]] = {}
+
+    def beneath(self, bundle: Path) -> list[str]:
+        """Return the numbers of the mounts at and beneath what a bundle mounts."""
+        with self._lock:
+            if self._file < 0:
+                self._file = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+                self._poll = unpatched.make_poll()
+                self._poll.register(self._file, select.POLLPRI)
+                self._read()
+            elif self._poll.poll(0):
+                self._read()
+            if bundle not in self._found:
+                tops = [os.path.realpath(source) for source in _sources(bundle)]
+                self._found[bundle] = [
+                    number for number, point in self._points if any(f"{point}/".startswith(f"{top}/") for top in tops)
+                ]
+            return self._found[bundle]
+
+    def _read(self) -> None:
+        os.lseek(self._file, 0, os.SEEK_SET)
+        text = b"".join(iter(lambda: os.read(self._file, 1 << 16), b"")).decode(errors="surrogateescape")
+        fields = [line.split(" ") for line in text.splitlines()]
+        self._points = [(part[0], re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), part[4])) for part in fields]
+        self._found.clear()
+
+    def close(self) -> None:
+        """Close the file. It is opened again when it is needed."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def forget(self) -> None:
+        """Do the same in a fork, where another thread may have held the lock."""
+        self._lock = threading.Lock()
+        self.close()
+
+
+_mounts = _Mounts()
+
+
 def _circumstances(bundle: Bundle) -> Any:
     """Return what a container takes from the host at its creation; paths may name other files later."""
     try:
         paths = str(bundle.path / "config.json"), *_sources(bundle.path)
         found = [os.stat(path) for path in paths]
+        mounts = _mounts.beneath(bundle.path)
     except OSError:
         return None
     files = [(one.st_dev, one.st_ino) for one in found]
-    return files, os.geteuid(), os.getegid(), os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+    return files, mounts, os.geteuid(), os.getegid(), os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def take(
@@ -250,11 +302,13 @@ def close() -> None:
         _changed.wait_for(lambda: not _working and not _ending, CLOSE_SEC)
     for container in waiting:
         container.close()
+    _mounts.close()
 
 
 def _forget() -> None:
     """In a fork: the containers belong to the parent."""
     global _changed, _thread, _working
+    _mounts.forget()
     pools = list(_pools.values())
     ending = [container for container, _ in _ending]
     _pools.clear()
