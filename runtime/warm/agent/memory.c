@@ -196,8 +196,8 @@ struct early {
 };
 
 /* Take a line of /proc/PID/maps: anonymous memory that is not the heap or a stack has no name. `alone`: only
- * the interpreter and glibc have mapped memory. What touches memory without access is glibc's, too: the stack
- * of a thread, or its arena. */
+ * the interpreter and glibc have mapped memory. glibc's stacks and arenas of threads are known by the memory
+ * without access beside them. */
 static void add_line(const char *line, ptrdiff_t size, bool alone, struct early *last)
 {
     uint64_t start, end;
