@@ -38,7 +38,7 @@
 #define VALID_MS 500
 
 /* Bytes of its own that a child which waits for an order may have of the snapshot. */
-#define WAITING_SIZE (3U << 20)
+#define WAITING_SIZE (13U << 18)
 
 /* In the child. */
 

@@ -302,6 +302,22 @@ prefetches() {
     output_holds '50 < it["prefetchedPages"] < 4096'
 }
 
+@test "prefetch: … and those that the function __pysbx_rehearse__ of a module writes to, which may fail" {
+    local end
+    for end in pass 'raise ValueError'; do
+        module rehearsed.py <<<"LIST = [[] for _ in range(60000)]
+def __pysbx_rehearse__():
+    for one in LIST: one.append(one)
+    $end"
+        preload rehearsed
+        program require 'import rehearsed; print(rehearsed.LIST[0], len(rehearsed.LIST))'
+        expect 0 run_box
+        output_has "[] 60000"
+        expect 0 runtime warm show --bundle bundle
+        output_holds 'it["prefetchedPages"] > 800'
+    done
+}
+
 @test "prefetch: they are copied eagerly, unless warm.json disables it" {
     is_rootless && skip "newuidmap has no privilege under strace"
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15))' ||

@@ -62,6 +62,8 @@ static struct {
     const char *executable;
     int report;
     bool rehearses; /* this process is the one of rehearse() */
+    /* The program of rehearse(), of which note_rehearsal() knows the first part. */
+    char rehearsal[512];
 } agent;
 
 static int fail(const char *text)
@@ -214,8 +216,8 @@ static const struct warm_params *sleep_until_restored(int report, const char *wo
     }
 }
 
-/* Do at once, in another child, the same work as a restored process. Its program writes "w" when it begins,
- * and then waits for its end. The runtime finds the pages that this work has written to. */
+/* Do at once, in another child, the same work as a restored process. Its program calls what note_rehearsal()
+ * has, writes "w" and waits for its end. The runtime finds the pages that this work has written to. */
 static void rehearse(PyObject *settled);
 
 /* Return whether there are interpreters besides the main one. CPython ends them in a child of fork. */
@@ -429,18 +431,34 @@ static _Noreturn void wake_up(const struct warm_params *params, PyObject *settle
     run_main();
 }
 
+/* note_rehearsal(text): rehearse() begins with these lines, each with its end. */
+static PyObject *note_rehearsal(PyObject *self, PyObject *args)
+{
+    (void)self;
+    enum { ROOM = 128 }; /* for the rest */
+    const char *text;
+    if (!PyArg_ParseTuple(args, "s", &text))
+        return NULL;
+    if ((size_t)text_length(text) < sizeof(agent.rehearsal) - ROOM)
+        append(agent.rehearsal, agent.rehearsal + sizeof(agent.rehearsal) - 1, text);
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
 static void rehearse(PyObject *settled)
 {
-    char program[] = "import posix, _signal; posix.write(0, b'w\\0'); posix.close(0); _signal.pause()";
-    char *argv[] = {(char *)(uintptr_t)agent.executable, "-c", program, NULL};
+    char last[] = "import posix, _signal; posix.write(0, b'w\\0'); posix.close(0); _signal.pause()";
+    char *argv[] = {(char *)(uintptr_t)agent.executable, "-c", agent.rehearsal, NULL};
     struct warm_params params = {.argc = 3,
                                  .argv = (uint64_t)argv,
                                  .envp = (uint64_t)environ,
                                  .program = WARM_PROGRAM_COMMAND,
                                  .program_index = 2};
-    for (char *p = program; *p != '\0'; p++)
+    for (char *p = last; *p != '\0'; p++)
         if (*p == '0' && p[-1] == '(')
             *p = (char)('0' + agent.report);
+    append(agent.rehearsal + text_length(agent.rehearsal), agent.rehearsal + sizeof(agent.rehearsal) - 1,
+           last);
     while (environ[params.envc] != NULL)
         params.envc++;
     agent.rehearses = true;
@@ -525,6 +543,7 @@ static PyMethodDef methods[] = {
     {"main", main_without_frames, METH_VARARGS, NULL},
     {"memory_file", memory_file, METH_VARARGS, NULL},
     {"note_memory", note_memory, METH_VARARGS, NULL},
+    {"note_rehearsal", note_rehearsal, METH_VARARGS, NULL},
     {"note_streams", note_streams, METH_VARARGS, NULL},
     {"open_for", open_for, METH_VARARGS, NULL},
     {"probe_text", probe_text, METH_VARARGS, NULL},

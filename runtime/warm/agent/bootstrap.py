@@ -464,12 +464,19 @@ def settle(  # type: ignore[no-untyped-def]
     return (changed, generators, KEPT, CLOCKS), (kept, finders, idle)
 
 
-def hand_over(fork: object, modules: list[str]) -> None:
-    """Give the function that makes a fork to be saved to modules that have a variable __pysbx_fork__."""
+def hand_over(agent, modules: list[str]) -> None:  # type: ignore[no-untyped-def]
+    """Give the function that makes a fork to be saved to modules that have a variable __pysbx_fork__.
+
+    If one has a function __pysbx_rehearse__, the agent calls that in a copy of this process, to learn which pages a
+    program writes to in any case.
+    """
     for name in modules:
         names = getattr(sys.modules.get(name), "__dict__", {})
         if "__pysbx_fork__" in names:
-            names["__pysbx_fork__"] = fork
+            names["__pysbx_fork__"] = agent.fork
+        if "__pysbx_rehearse__" in names and all(part.isidentifier() for part in name.split(".")):
+            call = f"from {name} import __pysbx_rehearse__ as rehearse; rehearse()"
+            agent.note_rehearsal(f"try: {call}\nexcept BaseException: pass\n")
 
 
 def prepare(path: str, report: int, modules: list[str]) -> None:
@@ -521,7 +528,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             probe(agent, modules, report, digests, resume, atexit)
         agent.note_memory(is_alone())
         found += import_for_good(modules, report, digests, resume, atexit)
-        hand_over(agent.fork, modules)
+        hand_over(agent, modules)
     except BaseException as error:
         end(report, error)
     excepthook = sys.excepthook

@@ -266,13 +266,21 @@ static void unmap_steps(const struct restore_plan *plan, size_t count)
             munmap((void *)plan->map.steps[i].arguments[0], plan->map.steps[i].arguments[1]);
 }
 
-/* Return the bytes that the step makes private. */
-static uint64_t private_size(const struct restorer_step *step)
+/* Return the bytes that the step makes private. Of a long list of pages, do at once what is below `most`. */
+static uint64_t private_size(const struct restorer_step *step, uint64_t most)
 {
-    const struct iovec *list = (const struct iovec *)step->arguments[1];
-    uint64_t size = step->number == SYS_pread64 ? step->arguments[2] : 0;
-    for (size_t i = 0; step->number == SYS_process_madvise && i < step->arguments[2]; i++)
+    const uint64_t *a = step->arguments;
+    const struct iovec *list = (const struct iovec *)a[1];
+    if (step->number != SYS_process_madvise)
+        return step->number == SYS_pread64 ? a[2] : 0;
+    uint64_t size = 0;
+    for (size_t i = 0; i < a[2]; i++) {
         size += list[i].iov_len;
+        if (size > most) {
+            (void)syscall(SYS_process_madvise, a[0], list, i, a[3], a[4], a[5]);
+            break;
+        }
+    }
     return size;
 }
 
@@ -282,7 +290,7 @@ static bool carry_out(struct restore_plan *plan, uint64_t most)
 {
     for (; plan->done < plan->map.count; plan->done++) {
         const struct restorer_step *step = &plan->map.steps[plan->done];
-        const uint64_t *a = step->arguments, size = private_size(step);
+        const uint64_t *a = step->arguments, size = private_size(step, most);
         if (size > most)
             return true;
         most -= size;

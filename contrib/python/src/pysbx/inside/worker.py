@@ -15,6 +15,7 @@ import pickle
 import resource
 import stat
 import sys
+from _socket import socketpair
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
@@ -318,8 +319,8 @@ def give_up(channel: Channel, error: Exception) -> NoReturn:
     os.abort()
 
 
-def main() -> None:
-    """Read requests until the host closes its end, and answer them."""
+def prepare() -> tuple[Interrupts, Channel]:
+    """Do what precedes any request."""
     interrupts = Interrupts()
     channel = Channel()
     if script.has_own_directory():
@@ -329,6 +330,12 @@ def main() -> None:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     main_module.begin(__pysbx_fork__)
     own_files.begin()
+    return interrupts, channel
+
+
+def main() -> None:
+    """Read requests until the host closes its end, and answer them."""
+    interrupts, channel = prepare()
     hello = {"hello": list(sys.version_info[:2]), "warm": __pysbx_fork__ is not None}
     hello["cold"] = os.environb.pop(COLD_REASON.encode(), b"").decode("utf-8", "replace")
     channel.write(hello)
@@ -337,6 +344,22 @@ def main() -> None:
     except Exception as error:
         give_up(channel, error)
     os._exit(0)
+
+
+def rehearse() -> None:
+    """Answer a call of nothing, in a copy of a prewarmed interpreter: see hand_over() in bootstrap.py."""
+    given = os.dup(0)
+    host, here = socketpair()
+    os.dup2(here.fileno(), 0)
+    interrupts, channel = prepare()
+    request = {"op": "call", "payload": cloudpickle.dumps((lambda: None, (), {})), "result": "typed"}
+    host.send(channel.frame(request | {"python": list(sys.version_info[:2])}))
+    channel.write(answer(channel.read() or {}, interrupts) | {"peak_kib": peak()})
+    flush()
+    os.dup2(given, 0)
+
+
+__pysbx_rehearse__ = rehearse
 
 
 def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
