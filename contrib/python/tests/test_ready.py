@@ -82,8 +82,11 @@ def test_none_waits_with_ready_0_and_several_with_more() -> None:
     assert len({container.name for container in waiting(3)}) == 3
 
 
-def test_a_container_that_waits_has_run_no_python_and_uses_no_time() -> None:
-    one = prepared()
+@pytest.mark.parametrize("preload", ["", "pandas"])
+def test_a_container_that_waits_has_run_no_python_and_uses_no_time(preload: str, virtualenv: str) -> None:
+    options: dict[str, Any] = {"virtualenv": virtualenv, "preload": [preload], "memory_mb": 1024} if preload else {}
+    run_code("pass", warm="require", ready=0, **options)
+    one = prepared(**options)
     before = one.recent_cpu_sec
     time.sleep(0.3)
     assert one.recent_cpu_sec == before
