@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from report import VERDICTS, Sample, milliseconds, print_table, summarise
+from report import VERDICTS, Sample, milliseconds, print_table, quantile, summarise
 
 from pysbx import Sandbox, run_code, sandbox
 from pysbx.base.runtime import command, environment, state_root
@@ -56,6 +57,19 @@ PROGRAMS: tuple[tuple[str, str, tuple[str, ...], float | None, bool], ...] = (
     ("version", "pysbx --version", (PYSBX, "--version"), 60, False),
     ("run", "pysbx run -c 'print(1)'", (PYSBX, "run", "-c", "print(1)"), 80, False),
 )
+
+# Of bench_calls.py: key, title, what of its numbers, and the most of it that the build before may have needed.
+CALLS: tuple[tuple[str, str, float, float], ...] = (
+    ("paused", "a decorated function that does nothing, 20 ms between calls", 0.5, 0.2),
+    ("paused", "… the 99th percentile", 0.99, 0.5),
+    ("paused_pandas", "a decorated group-by of pandas, 20 ms between calls", 0.5, 0.35),
+    ("together", "a decorated function that does nothing, without pause", 0.5, 0.77),
+    ("cpu", "CPU time of run_code('pass')", 0.5, 0.65),
+    ("cpu_pandas", "CPU time of the group-by in run_code", 0.5, 0.65),
+    ("threads", "the group-by in run_code, 8 threads, per call", 0.5, 0.62),
+    ("session", "session.run('1')", 0.5, 1.0),
+)
+TURNS = 5
 
 
 def nothing() -> None:
@@ -190,6 +204,33 @@ def report(samples: dict[str, list[Sample]], rates: dict[str, float], held: list
     print_table(["", "", "target", ""], [[*row[:3], VERDICTS[row[3]]] for row in facts])
 
 
+def measure_calls(count: int, wheels: Path, before: Path | None) -> dict[str, dict[str, list[int]]]:
+    """Run bench_calls.py with this build and the one before, in turns; the latter's package is in the same tree."""
+    builds: dict[str, dict[str, str]] = {"now": {}}
+    if before is not None and (source := before.parents[1] / "contrib/python/src").is_dir():
+        builds["before"] = {"PYSBX_RUNTIME": str(before), "PYTHONPATH": str(source)}
+    found: dict[str, dict[str, list[int]]] = {build: {} for build in builds}
+    program = [PYTHON, str(Path(__file__).with_name("bench_calls.py")), str(max(count // TURNS, 1)), str(wheels)]
+    for _ in range(TURNS):
+        for build, variables in builds.items():
+            done = subprocess.run(program, env=os.environ | variables, stdout=subprocess.PIPE, check=True)
+            for key, samples in json.loads(done.stdout).items():
+                found[build].setdefault(key, []).extend(samples)
+    return found
+
+
+def report_calls(found: dict[str, dict[str, list[int]]]) -> None:
+    """Print the table of ready containers, CPU time and threads."""
+    rows = []
+    for key, title, share, target in CALLS:
+        now, *before = (quantile(sorted(samples[key]), share) for samples in found.values())
+        ratio = now / before[0] if before else None
+        met = None if ratio is None else ratio <= target
+        times = [milliseconds(value) for value in (now, *before)] + ["-"] * (not before)
+        rows.append([title, *times, "-" if ratio is None else f"{ratio:.2f}", f"≤ {target}", VERDICTS[met]])
+    print_table(["ready containers, ms", "now", "before", "of before", "target", ""], rows)
+
+
 def descendants(pid: int) -> list[int]:
     """Return the processes that this one has started, and those that they have started."""
     found = []
@@ -221,6 +262,7 @@ def main() -> None:
     parser.add_argument("--wheels", type=Path, required=True, help="a directory of wheels with pandas")
     parser.add_argument("--output", type=Path, required=True, help="where the results are written")
     parser.add_argument("--rounds", type=int, default=200, help="measured rounds")
+    parser.add_argument("--before", type=Path, help="the runtime of an earlier build, TREE/build/pysbx-runtime")
     parser.add_argument("--calls", type=int, default=10000, help="over how many calls memory is compared")
     options = parser.parse_args()
     pandas: dict[str, Any] = {"dependencies": ["pandas"], "wheels": str(options.wheels), "memory_mb": 1024}
@@ -242,6 +284,7 @@ def main() -> None:
         raise SystemExit("bench: no warm starts on this machine: see pysbx doctor")
     rates = throughput(call, max(options.rounds // 10, 3))
     held = endure(call, options.calls)
+    calls = measure_calls(options.rounds, options.wheels, options.before)
     sessions = min(options.rounds, 200)
     session_mib = open_sessions(sessions, pandas)
     limits = ", ".join(f"{name} by {by}" for name, by in run_code("pass").limits.items())
@@ -249,6 +292,7 @@ def main() -> None:
     print(f"pysbx: {options.rounds} rounds, Linux {platform.release()}, {processors} processors, {limits}\n")
     report_programs(started)
     report(samples, rates, held, options.calls)
+    report_calls(calls)
     verdict = VERDICTS[session_mib <= MOST_SESSION_MIB]
     row = [
         f"memory of an open session of {sessions} with pandas, MiB",
@@ -264,6 +308,7 @@ def main() -> None:
         "rounds": options.rounds,
         "measures": {name: summarise(found) for name, found in (samples | started).items()},
         "calls_a_second": rates,
+        "ready_containers_ns": calls,
         "endurance": held,
         "session_mib": session_mib,
         "samples_ns": {name: [spent for spent, _ in found] for name, found in (samples | started).items()},

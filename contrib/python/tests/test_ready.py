@@ -263,7 +263,7 @@ def test_the_answer_of_a_call_comes_before_the_end_of_its_container(monkeypatch:
     @sandbox
     def stay() -> int:
         """Let the answer come, and the process stay."""
-        from pysbx_inside import worker
+        from pysbx_inside import worker  # type: ignore[import-not-found] # the sandbox has it
 
         worker.os = type("Staying", (), {**vars(os), "_exit": lambda _: time.sleep(1000)})
         return 6 * 7

@@ -299,6 +299,7 @@ static bool carry_out(struct restore_plan *plan, uint64_t most)
         if (done || (step->flags & RESTORER_HINT) != 0)
             continue;
         unmap_steps(plan, plan->done);
+        plan->done = 0;
         return false;
     }
     return true;

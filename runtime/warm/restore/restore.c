@@ -477,7 +477,8 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
 
 bool restore_map_rest(struct restore *restore)
 {
-    map_overlapped(restore, UINT64_MAX);
+    if (restore->plan.mapped == RESTORE_MAPPED_ALL) /* otherwise it has failed, and the restorer maps */
+        map_overlapped(restore, UINT64_MAX);
     return restore_is_mapped(restore);
 }
 

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Measure calls in ready containers, CPU time and threads, and print JSON: one turn of one build, for bench.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pysbx import Sandbox, run_code, sandbox
+
+PAUSE_SEC = 0.02
+THREADS = 8
+GROUP_BY = "import pandas as pd; pd.DataFrame({'a': [1, 1, 2], 'b': [1, 2, 3]}).groupby('a').sum()"
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+def group_by() -> list[int]:
+    """Return sums of groups."""
+    import pandas  # noqa: PLC0415 (the sandbox has it)
+
+    frame = pandas.DataFrame({"a": [1, 1, 2], "b": [1, 2, 3]})
+    return [int(value) for value in frame.groupby("a")["b"].sum()]
+
+
+def times(function: Callable[[], object], count: int, pause: float = 0.0) -> list[int]:
+    """Return how long each call takes, in nanoseconds, with pauses between them."""
+    found = []
+    for _ in range(count):
+        time.sleep(pause)
+        began = time.perf_counter_ns()
+        function()
+        found.append(time.perf_counter_ns() - began)
+    return found
+
+
+def cpu_time(function: Callable[[], object], count: int) -> list[int]:
+    """Return the CPU time of a call, of this program and what it has waited for, in nanoseconds."""
+    began = sum(os.times()[:4])
+    for _ in range(count):
+        function()
+    return [int((sum(os.times()[:4]) - began) / count * 1e9)]
+
+
+def in_threads(function: Callable[[], object], count: int) -> list[int]:
+    """Return how long a call takes if several threads call, in nanoseconds."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        began = time.perf_counter_ns()
+        for future in [pool.submit(function) for _ in range(count)]:
+            future.result()
+        return [(time.perf_counter_ns() - began) // count]
+
+
+def main() -> None:
+    """Measure so many calls of each kind."""
+    count, wheels = int(sys.argv[1]), sys.argv[2]
+    pandas: dict[str, Any] = {"dependencies": ["pandas"], "wheels": wheels, "memory_mb": 1024}
+    call, call_pandas = sandbox(nothing), sandbox(**pandas)(group_by)
+    functions: list[Callable[[], object]] = [call, call_pandas, lambda: run_code("pass")]
+    for function in functions * 3:
+        function()
+        time.sleep(0.1)
+    with Sandbox() as session:
+        session.run("1")
+        found = {
+            "paused": times(call, count, PAUSE_SEC),
+            "paused_pandas": times(call_pandas, count, PAUSE_SEC),
+            "together": times(call, count),
+            "cpu": cpu_time(lambda: run_code("pass"), count),
+            "cpu_pandas": cpu_time(lambda: run_code(GROUP_BY, **pandas), count),
+            "threads": in_threads(lambda: run_code(GROUP_BY, **pandas), count),
+            "session": times(lambda: session.run("1"), count),
+        }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
