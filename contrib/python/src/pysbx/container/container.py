@@ -551,7 +551,7 @@ class Container:
 
     def close_if_ended(self, timeout: float) -> bool:
         """Wait so many seconds for its end, and tell whether it has come. Output is not read any more."""
-        if not self._has_ended(timeout):
+        if not self._process.has_ended(timeout):
             return False
         self._reap()
         self._close()
