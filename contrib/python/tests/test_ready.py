@@ -294,7 +294,7 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], o
 @contextmanager
 def offered(_: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], object]]]:
     """Do the same with `pysbx mcp`."""
-    from tests.test_mcp import answer_of, begin, run_of, send
+    from tests.clients import answer_of, begin, run_of, send
 
     def run() -> object:
         send(process, run_of(1, "6 * 7"))
