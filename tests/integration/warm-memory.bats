@@ -109,19 +109,6 @@ table.TABLE.update(dict.fromkeys(range(300000))); print(len(table.TABLE), table.
     output_has "mapping: MADV_DONTNEED 0 0 5a*1 00*2 5a*1"
 }
 
-@test "memory of the start: arenas are mapped, also if a .pth file has imported extension modules and run threads" {
-    module sitecustomize.py <<<'import binascii, json, math, threading, zlib
-KEPT = [str(number) for number in range(200000)]
-def run(): KEPT.append(bytes(300000))
-thread = threading.Thread(target=run)
-thread.start(), thread.join()'
-    preload json
-    same -c 'import sitecustomize; print(len(sitecustomize.KEPT), sitecustomize.KEPT[199999])'
-    expect 0 warm -c 'import re
-print(re.search(r"Anonymous: +(\d+) kB", open("/proc/self/smaps_rollup").read())[1])'
-    ((lines[0] < 6000)) # KiB: the strings have 10 MiB
-}
-
 @test "a heap that is not of glibc's blocks alone is copied: a library has moved its end" {
     module moved.py <<<'import ctypes
 libc = ctypes.CDLL(None)

@@ -32,18 +32,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 FAILED = 94  # exit code of a process that has reported a failure
-# Modules of the standard library that map memory, or whose libraries do.
-MAPPING_MODULES = (
-    "_ctypes",
-    "_curses",
-    "_hashlib",
-    "_multiprocessing",
-    "_sqlite3",
-    "_ssl",
-    "_tkinter",
-    "mmap",
-    "readline",
-)
 PLACE = "/dev/.pysbx"  # an entry of sys.path that does not exist
 
 
@@ -142,21 +130,15 @@ def remove_directories(modules: list[str]) -> None:
 def is_alone() -> bool:
     """Return whether only the interpreter and the C library can have mapped memory until now.
 
-    Preloaded libraries may have done it, and what .pth files and sitecustomize have imported: extension modules. Those
-    of the standard library have not, except a few. These may be built in.
+    Preloaded libraries may have done it, and what .pth files and sitecustomize have imported: extension modules, or
+    modules that start threads. These three may be built in.
     """
     return b"LD_PRELOAD" not in posix.environ and not any(
-        name in MAPPING_MODULES
-        or (type(module) is not type(sys) and name not in ("typing.io", "typing.re"))
-        or is_foreign(module.__dict__.get("__loader__"))
+        name in ("_ctypes", "mmap", "threading")
+        or type(module) is not type(sys)
+        or type(module.__dict__.get("__loader__")).__name__ == "ExtensionFileLoader"
         for name, module in list(sys.modules.items())
     )
-
-
-def is_foreign(loader: object) -> bool:
-    """Return whether the loader is that of an extension module outside of the standard library."""
-    path = getattr(loader, "path", "") if type(loader).__name__ == "ExtensionFileLoader" else "lib-dynload/"
-    return path.split("/")[-2:-1] != ["lib-dynload"]
 
 
 def import_modules(modules: list[str], record: "Any", report: "int | None" = None) -> None:

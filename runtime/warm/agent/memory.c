@@ -190,24 +190,13 @@ static const char *read_number(const char *p, uint64_t *out)
     }
 }
 
-/* A VMA that is waiting for the line after its own, and whether a VMA without access ends where it begins. */
-struct early {
-    uint64_t start, end, barred;
-};
-
 /* Take a line of /proc/PID/maps: anonymous memory that is not the heap or a stack has no name. `alone`: only
- * the interpreter and glibc have mapped memory. glibc's stacks and arenas of threads are known by the memory
- * without access beside them. */
-static void add_line(const char *line, ptrdiff_t size, bool alone, struct early *last)
+ * the interpreter and glibc have mapped memory. */
+static void add_line(const char *line, ptrdiff_t size, bool alone)
 {
     uint64_t start, end;
     const char *permissions = read_number(read_number(line, &start), &end);
     static const char expected[] = "rw-p 00000000 00:00 0", heap_name[] = "[heap]";
-    const bool barred = permissions[0] == '-' && permissions[1] == '-';
-    if (!barred || start != last->end)
-        add_early(last->start, last->end);
-    const bool behind = start == last->barred;
-    *last = (struct early){.barred = barred ? end : 0};
     for (size_t i = 0; i < sizeof(expected) - 1; i++)
         if (permissions[i] != expected[i])
             return;
@@ -219,8 +208,8 @@ static void add_line(const char *line, ptrdiff_t size, bool alone, struct early 
         same++;
     if (same == sizeof(heap_name) - 1 && heap == 0)
         heap = start;
-    if (name == line + size && alone && !behind)
-        *last = (struct early){start, end, 0};
+    if (name == line + size && alone)
+        add_early(start, end);
 }
 
 /* Read /proc/self/maps. Without it, this memory and the heap are copied. */
@@ -233,11 +222,10 @@ static void add_interpreter(bool alone)
                  (n = system_call(__NR_read, fd, (long)(text + size), (long)sizeof(text) - 1 - size, 0)) > 0;)
         size += n;
     system_call(__NR_close, fd, 0, 0, 0);
-    struct early last = {0};
     for (ptrdiff_t from = 0, to = 0; to < size; to++) {
         if (text[to] != '\n')
             continue;
-        add_line(text + from, to - from, alone, &last);
+        add_line(text + from, to - from, alone);
         from = to + 1;
     }
     for (ptrdiff_t i = 0; i < size; i++)
