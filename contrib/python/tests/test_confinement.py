@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from pysbx.container import refusal_remedies
+from pysbx.container import start_refusals
 from pysbx.machine import doctor, pod
 
 APPARMOR = "AppArmor's profile 'containers-default-0.50.1' of the container around this program refuses that"
@@ -45,9 +45,9 @@ SELINUX = "SELinux's type 'container_t' of the container around this program ref
 def test_the_error_names_the_module_that_refuses_and_its_option(
     texts: dict[str, str], found: tuple[str, str] | None, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refusal_remedies, "text_of", lambda path: texts.get(path, ""))
-    assert refusal_remedies.confinement() == found
-    said = refusal_remedies.remedy_for("not-permitted")
+    monkeypatch.setattr(start_refusals, "text_of", lambda path: texts.get(path, ""))
+    assert start_refusals.confinement() == found
+    said = start_refusals.remedy_for("not-permitted")
     assert said.startswith(remedy) if remedy else not said
     if remedy == SELINUX:
         assert "label=type:pysbx_serve_t" in said
@@ -66,7 +66,7 @@ def test_the_error_names_the_module_that_refuses_and_its_option(
 def test_doctor_in_a_pod_names_the_field_of_selinux(
     module: str, refused: int, field: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod, "confinement", lambda: refusal_remedies.Confinement(module, "container_t"))
+    monkeypatch.setattr(pod, "confinement", lambda: start_refusals.Confinement(module, "container_t"))
     monkeypatch.setattr(pod, "_refusal", lambda: refused)
     named = any("seLinuxOptions: {type: pysbx_serve_t}" in missing.text for missing in pod.missing())
     assert named == field
@@ -74,6 +74,6 @@ def test_doctor_in_a_pod_names_the_field_of_selinux(
 
 def test_doctor_names_the_type_where_the_policy_cannot_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "text_of", lambda _path: "")
-    monkeypatch.setattr(doctor, "confinement", lambda: refusal_remedies.Confinement("SELinux", "pysbx_serve_t"))
+    monkeypatch.setattr(doctor, "confinement", lambda: start_refusals.Confinement("SELinux", "pysbx_serve_t"))
     found = doctor._selinux()
     assert (found.status, found.found.endswith("pysbx_serve_t")) == ("ok", True)

@@ -258,13 +258,13 @@ def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
 ) -> None:
     """Only Ubuntu has this setting. No remedy switches the protection off for the whole machine."""
     from pysbx.base import runtime
-    from pysbx.container import refusal_remedies
+    from pysbx.container import start_refusals
     from pysbx.machine import doctor
 
     setting, profile, prefix = tmp_path / "setting", tmp_path / "profile", tmp_path / "prefix"
     refused = "no-namespaces"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    for module in (refusal_remedies, doctor):
+    for module in (start_refusals, doctor):
         monkeypatch.setattr(module, "APPARMOR", str(setting))
         monkeypatch.setattr(module, "PROFILE", str(profile))
 
@@ -272,7 +272,7 @@ def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
         runtime.choose_runtime.cache_clear()
         check = doctor._namespaces()
         assert (check.status, check.found) == ("failure", f"{setting} is 1, and {profile} does not name this runtime")
-        assert refusal_remedies.remedy_for(refused).startswith(check.remedy)
+        assert start_refusals.remedy_for(refused).startswith(check.remedy)
         assert "sysctl" not in check.remedy
         return check.remedy
 
@@ -285,7 +285,7 @@ def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
     monkeypatch.setenv("PYSBX_RUNTIME", str(program))
     assert remedy().endswith(f"and its profile as {profile}: sudo make install")
     monkeypatch.setattr(runtime, "USUAL_PLACES", (str(program),))
-    shipped = prefix / refusal_remedies.SHIPPED
+    shipped = prefix / start_refusals.SHIPPED
     shipped.parent.mkdir(parents=True)
     shipped.write_text(f"profile pysbx-runtime {program} flags=(unconfined) {{ userns, }}\n")
     assert f"sudo cp {shipped} {profile} && sudo apparmor_parser --replace {profile}" in remedy()
@@ -295,4 +295,4 @@ def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
     runtime.choose_runtime.cache_clear()
     profile.write_bytes(shipped.read_bytes())  # as the remedy says
     assert doctor._namespaces().status == "ok"
-    assert "profile" not in refusal_remedies.remedy_for(refused)
+    assert "profile" not in start_refusals.remedy_for(refused)

@@ -14,7 +14,7 @@ from pysbx import Execution, Mount, Sandbox, run_code, sandbox
 from pysbx.base.runtime import build_snapshot, command
 from pysbx.calls import session as session_module
 from pysbx.calls.prepare import prepare
-from pysbx.container import refusal_remedies, start_refusals
+from pysbx.container import start_refusals
 from pysbx.container.limits import enforcement
 from pysbx.container.status import UNCONTAINED
 from pysbx.errors import SandboxOptionError
@@ -137,7 +137,7 @@ def test_the_codes_that_the_package_knows_are_the_runtime_s() -> None:
     """Codes are compared, and no text of the runtime is searched."""
     header = (Path(__file__).parents[3] / "runtime/base/error.h").read_text()
     codes = set(re.findall(r'X\(ERROR_\w+, "([a-z0-9-]+)"\)', header))
-    known = {*start_refusals.CAUSES, start_refusals.IMPORTS, *refusal_remedies.REMEDIES, session_module.UNFIT}
+    known = {*start_refusals.CAUSES, start_refusals.IMPORTS, *start_refusals.REMEDIES, session_module.UNFIT}
     known |= {*cold_starts.REASONS, UNCONTAINED.code, "cgroup-read-only", "snapshot-unfit"}
     assert known <= codes
 

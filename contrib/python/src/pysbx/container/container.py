@@ -454,8 +454,7 @@ class Container:
                 or f"the container ended with code {self._code} and said nothing"
             )
             limits.forget()
-            from pysbx.container.refusal_remedies import remedy_for  # noqa: PLC0415 (for an error only)
-            from pysbx.container.start_refusals import refusal_of  # noqa: PLC0415 (for an error only)
+            from pysbx.container.start_refusals import refusal_of, remedy_for  # noqa: PLC0415 (for an error only)
 
             said = said.removeprefix("pysbx-runtime: ")
             code, detail = self._status.error

@@ -12,7 +12,7 @@ from pathlib import Path
 from pysbx.base import children
 from pysbx.base.directories import write_whole
 from pysbx.base.managed_files import is_ours, marked
-from pysbx.container.refusal_remedies import PROFILE, SHIPPED
+from pysbx.container.start_refusals import PROFILE, SHIPPED
 
 DIRECTORY = Path(PROFILE).parent
 

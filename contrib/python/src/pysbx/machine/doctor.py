@@ -18,7 +18,7 @@ from pysbx.base import children, runtime
 from pysbx.calls.execution import run_code
 from pysbx.calls.prepare import prepare
 from pysbx.container import interpreter, labels, limits
-from pysbx.container.refusal_remedies import (
+from pysbx.container.start_refusals import (
     APPARMOR,
     PROFILE,
     confinement,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pysbx.base import children
-from pysbx.container.refusal_remedies import confinement, forbidding, is_filtered, text_of
+from pysbx.container.start_refusals import confinement, forbidding, is_filtered, text_of
 
 # The kubelet gives it to each container.
 VARIABLE = "KUBERNETES_SERVICE_HOST"
