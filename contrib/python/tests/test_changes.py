@@ -20,7 +20,7 @@ from pysbx.calls.differences import unified
 from pysbx.calls.prepare import prepare
 from pysbx.options.options import make_options
 
-# What an agent does with a repository.
+# An agent does this with a repository.
 EDIT = """
 import os, pathlib
 pathlib.Path("kept/old.py").write_text("one\\ntwo\\nthree\\n")

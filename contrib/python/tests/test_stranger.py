@@ -50,7 +50,9 @@ def commands(path: Path) -> Iterator[tuple[str, list[object]]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "sys":
             assert "executable" not in [name.name for name in node.names], f"{path}: write sys.executable"
-        if not (isinstance(node, ast.Attribute) and node.attr == "executable"):
+        if isinstance(node, ast.Import):
+            assert "sys" not in [name.name for name in node.names if name.asname], f"{path}: write sys.executable"
+        if not (isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable"):
             continue
         above, function = inside[node], inside[node]
         while not isinstance(function, ast.FunctionDef | ast.Module):

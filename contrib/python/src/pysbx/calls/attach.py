@@ -1,7 +1,7 @@
 """Use of a session from another process of the same user, by a reference, while the process that has started it lives.
 
 The reference names a Unix socket that only the user can open. Requests and answers are msgpack, never pickle: the
-answers are the sandbox's. Uses take turns, wherever they come from.
+answers are the sandbox's. Uses take turns, also those of several processes.
 """
 
 from __future__ import annotations

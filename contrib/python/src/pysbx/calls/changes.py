@@ -68,7 +68,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Commit:
-    """What a commit has done.
+    """The outcome of a commit.
 
     Attributes:
         written: paths of the files that were written.
@@ -82,7 +82,7 @@ class Commit:
 
 
 class _Session(Protocol):
-    """What is needed of a session."""
+    """The part of a session that changes need."""
 
     _baseline: Baseline
     options: Options

@@ -39,7 +39,7 @@ MAGIC, FORMAT = b"pysbxses", 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 CHUNK = 1 << 20
 MAX_STATE = 1 << 30
-# What the worker in the sandbox gets back, and no other part of a request.
+# The worker in the sandbox gets back these parts of a request, and no other.
 STATE = ("files", "cwd", "umask", "modules")
 # Options that the process has in its memory already, so a session is restored with the same ones.
 KEPT = ("virtualenv", "rootfs", "image", "dependencies", "env", "isolated")
@@ -102,7 +102,7 @@ class Saved:
 
     @property
     def state(self) -> Message:
-        """What the worker wants back, which is not kept in memory here."""
+        """The worker wants this back. It is not kept in memory here."""
         return _content(self.descriptor, self.memory, self.rest)[1]
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Description:
-    """What a file says about its session. The file may say anything.
+    """The words of a file about its session. The file may say anything.
 
     Attributes:
         name: of the file.
@@ -349,7 +349,7 @@ def _content(descriptor: int, memory: int, rest: int) -> tuple[dict[str, Any], M
     Raises:
         ValueError: it cannot be read.
     """
-    with contextlib.suppress(Exception):  # whatever hostile bytes make the library raise
+    with contextlib.suppress(Exception):  # the library may raise any for hostile bytes
         content = answer_frame.unpack(os.pread(descriptor, rest, memory))
         about, state = content["about"], content["state"]
         if isinstance(about, dict) and isinstance(state, dict) and isinstance(about["options"], dict):

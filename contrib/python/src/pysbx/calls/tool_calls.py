@@ -1,7 +1,7 @@
 """The calls of tools: what a sandbox asks for, and the threads that carry it out.
 
 A run gets a socket for its calls. A thread here reads them, and never more than their limits allow; a few other threads
-call the functions. What the sandbox says is the position of a function in a list, and arguments that decode.py reads.
+call the functions. The sandbox sends the position of a function in a list, and arguments that decode.py reads.
 So code there reaches no function that is not listed, and nothing is unpickled. A socket belongs to one run of one
 sandbox: an answer has no other way to go.
 """

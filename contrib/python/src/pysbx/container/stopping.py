@@ -37,7 +37,7 @@ def _depth(status: str) -> int:
 
 
 def _signal(pid: int, number: int, outside: int) -> None:
-    """Send a signal to a process of the container, and to no other that may have got its number meanwhile."""
+    """Send a signal to a process of the container, and to no other that may have its number by now."""
     with contextlib.suppress(OSError):
         descriptor = open_process(pid)
         try:

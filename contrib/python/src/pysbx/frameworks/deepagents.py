@@ -14,7 +14,7 @@ from pysbx.frameworks.workspace import Opened, exec_async, shown, stopped
 
 T = TypeVar("T")
 
-# What the protocol calls an error; of others, it wants the text.
+# The protocol has words for these errors. Of others it wants the text.
 NAMES = (
     (FileNotFoundError, "file_not_found"),
     (PermissionError, "permission_denied"),
