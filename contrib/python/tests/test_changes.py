@@ -20,6 +20,15 @@ from pysbx.calls.differences import unified
 from pysbx.calls.prepare import prepare
 from pysbx.options.options import make_options
 
+BARE = """
+import os, pathlib
+for name in ("objects", "refs"):
+    os.makedirs(f"bare/{name}")
+    pathlib.Path(f"bare/{name}/x").touch()
+pathlib.Path("bare/HEAD").write_text("ref: refs/heads/main")
+pathlib.Path("bare/config").write_text("[core]\\nbare=false\\nworktree=.\\nfsmonitor=\\"touch ../pwned; false\\"")
+pathlib.Path("HEAD").write_text("<head>")
+"""
 # An agent does this with a repository.
 EDIT = """
 import os, pathlib
@@ -154,6 +163,8 @@ def test_a_commit_follows_no_link_and_refuses_by_name(tmp_path: Path) -> None:
         run(session, EDIT + "os.makedirs('.git/hooks'); open('.git/hooks/pre-commit', 'w').write('#!/bin/sh')")
         run(session, "os.symlink('/etc/passwd', 'l'); bind('pipe'); open('led', 'w').close(); os.mkdir('same2')")
         run(session, "os.remove('same'); open('there', 'w').write('x')")
+        # A directory that git takes for a repository, with settings that name a program; and one that it does not.
+        run(session, BARE)
         # Meanwhile, on the host.
         (top / "new").symlink_to(outside)
         (top / "led").symlink_to(outside / "led")
@@ -163,6 +174,7 @@ def test_a_commit_follows_no_link_and_refuses_by_name(tmp_path: Path) -> None:
         other = "the host has another file there than the session had at its start"
         assert done.refused == {
             ".git/hooks/pre-commit": "git runs programs of it: copy it by get() if you trust the code",
+            "bare/HEAD": "git runs programs of it: copy it by get() if you trust the code",
             "l": "it is no regular file: link",
             "pipe": "it is no regular file: other",
             "led": "the host has a link, a directory or a special file there",
@@ -170,7 +182,10 @@ def test_a_commit_follows_no_link_and_refuses_by_name(tmp_path: Path) -> None:
             "new/deep/run.sh": "Not a directory",
             "gone/file": other,
         }
-        assert (done.written, done.removed) == (("kept/old.py",), ("same",))
+        bare = "bare/config", "bare/objects/x", "bare/refs/x"
+        assert (set(done.written), done.removed) == ({"HEAD", *bare, "kept/old.py"}, ("same",))
+        subprocess.run(["git", "status"], cwd=top / "bare", capture_output=True, check=False)
+        assert not (top / "pwned").exists()
         assert list(outside.iterdir()) == []
         assert session.commit(top, overwrite=True).removed == ("gone/file",)
         with pytest.raises(FileNotFoundError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,12 +28,14 @@ from pysbx.options.options import Options
 
 # Bytes of a file that is compared by lines, and of the files of one request.
 SHOWN, PART = 1 << 20, 16 << 20
-# A repository's own directory has programs that git runs: hooks.
-REPOSITORY = ".git"
+# A repository's own directory has programs that git runs: hooks, and commands in its settings. Any directory with a
+# file HEAD like this one may be such a directory: see git-config(1), safe.bareRepository.
+REPOSITORY, HEAD = ".git", re.compile(rb"ref:\s*refs/|[0-9a-fA-F]{40}")
 # A file at the start and now, each None if there is none; or why they are not compared.
 Sides = tuple[bytes | None, bytes | None] | str
 LOST = "its content at the start was not kept"
 UNREAD = "it cannot be read"
+GIT_RUNS = "git runs programs of it: copy it by get() if you trust the code"
 
 
 @dataclass(frozen=True)
@@ -225,13 +228,17 @@ class Changes:
     def _checked(found: _Found, limit: int) -> bytes | None:
         """Return the content of a file that may be committed; None if it was removed."""
         change = found.change
-        if REPOSITORY in change.path.lower().split("/"):
-            raise OSError(0, "git runs programs of it: copy it by get() if you trust the code")
+        names = change.path.lower().split("/")
+        if REPOSITORY in names:
+            raise OSError(0, GIT_RUNS)
         if change.kind == "removed":
             return None
         if found.place is None:
             raise OSError(0, UNREAD if change.type == "directory" else f"it is no regular file: {change.type}")
-        return trees.read(found.place, limit)
+        content = trees.read(found.place, limit)
+        if names[-1] == "head" and HEAD.match(content):
+            raise OSError(0, GIT_RUNS)
+        return content
 
     def _put(self, top: int, path: str, content: bytes | None, executable: bool, overwrite: bool) -> None:
         known = self._baseline.files.get(path)
