@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import copy
 import http.server
+import importlib
 import json
 import os
 import pickle
@@ -23,7 +24,7 @@ from typing import Any
 import pytest
 
 import pysbx.network.proxy
-from pysbx import Execution, Sandbox, SandboxOptionError, run_code
+from pysbx import Execution, Sandbox, SandboxExecutionError, SandboxOptionError, run_code
 from pysbx.base.directories import run_directory
 from pysbx.base.runtime import build_snapshot
 from pysbx.calls.prepare import prepare
@@ -254,7 +255,8 @@ def test_what_two_parsers_may_read_differently_does_not_get_the_secret(api: Api)
     ]
     passed = [
         f"GET /1 HTTP/1.1\r\n{host}\r\nGET /2 HTTP/1.1\r\n{host}\r\n",
-        f"POST /3 HTTP/1.1\r\n{host}Content-Length: 2\r\n\r\nxxGET /4 HTTP/1.1\r\n{host}\r\n",
+        # Some servers do not tell "_" from "-".
+        f"POST /3 HTTP/1.1\r\n{host}Content-Length: 2\r\nContent_Length: 0\r\n\r\nxxGET /4 HTTP/1.1\r\n{host}\r\n",
     ]
     heads = [("api.test", head) for head in (*refused, *passed)] + [("other.test", passed[0])]
     done = run(api, RAW.replace("HEADS", repr(heads)).replace("PORT", str(port)))
@@ -263,6 +265,7 @@ def test_what_two_parsers_may_read_differently_does_not_get_the_secret(api: Api)
     assert answers[len(refused) : -1] == ["HTTP/1.1 200 OK"] * 2
     assert answers[-1].endswith("Error")  # TLS for another name than that of the tunnel
     assert [line for _, line, _ in api.got] == ["GET /1 HTTP/1.1", "POST /3 HTTP/1.1"]
+    assert api.got[1][2]["content-length"] == "2" and "content_length" not in api.got[1][2]
 
 
 def test_the_host_is_verified_before_it_gets_the_secret(api: Api) -> None:
@@ -317,6 +320,38 @@ def test_code_cannot_find_the_secret(api: Api) -> None:
     assert len(api.authorized()) == 1
     marked = run(api, code.replace("look('environ'", f"look('env', b'{SECRET[:30]}')\nlook('environ'"))
     assert "'env'" in marked.stdout  # the search finds it if it is there
+
+
+# A program with a secret in the decorator of a function.
+LITERAL = f"""
+from pysbx import sandbox
+
+class Client:
+    @staticmethod
+    @sandbox(
+        secrets={{"api.test": {HEADERS}}},
+        allow_network=["api.test"],
+    )
+    def ask(fails):
+        import linecache
+        text = '''
+def of a text
+'''
+        return repr(linecache.cache) if not fails else 1 / 0
+"""
+
+
+def test_a_decorated_function_takes_no_secret_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox gets the source of a function for tracebacks, without its decorators."""
+    (tmp_path / "with_a_literal.py").write_text(LITERAL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ask = importlib.import_module("with_a_literal").Client.ask
+    seen = ask(fails=False)
+    assert "def of a text" in seen and SECRET not in seen
+    with pytest.raises(SandboxExecutionError) as raised:
+        ask(fails=True)
+    where = "line 15, in ask\n    return repr(linecache.cache) if not fails else 1 / 0\n"
+    assert where in raised.value.traceback_str
 
 
 def test_sandboxes_with_other_secrets_have_other_sockets_and_authorities(api: Api) -> None:

@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import pickle
+import re
 import sys
 import textwrap
 import weakref
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pysbx.calls.decode import FindClass
 
 Result = Literal["typed", "pickle"]
+DECORATED = re.compile(r"(\s*)@")
 
 _sources: weakref.WeakKeyDictionary[CodeType, tuple[str, int, str]] = weakref.WeakKeyDictionary()
 
@@ -111,8 +113,21 @@ def open_answer(answer: Message, options: Options, result: Result, find_class: F
     raise ForgedAnswerError(MALFORMED)
 
 
+def _without_decorators(lines: list[str]) -> list[str]:
+    """Return the source of a function with empty lines for its decorators: one may have secrets of the sandbox."""
+    begin = DECORATED.match(lines[0]) if lines else None
+    if begin is None:
+        return lines
+    definition = re.compile(rf"{begin[1]}(?:async\s+)?def\b")
+    found = next((number for number, line in enumerate(lines) if definition.match(line)), len(lines))
+    return ["\n"] * found + lines[found:]
+
+
 def source_of(function: Callable[..., Any]) -> tuple[str, int, str] | None:
-    """Return the file of a function, the number of its first line and its source, or None if there is no source."""
+    """Return the file of a function, the number of its first line and its source, or None if there is no source.
+
+    The source has empty lines instead of decorators.
+    """
     plain = inspect.unwrap(getattr(function, "__func__", function))
     code = getattr(plain, "__code__", None)
     if code is None:
@@ -121,6 +136,7 @@ def source_of(function: Callable[..., Any]) -> tuple[str, int, str] | None:
     if found is None:
         try:
             lines, first = inspect.getsourcelines(code)
+            lines = _without_decorators(lines)
         except (OSError, TypeError):
             lines, first = [], 0
         # Code compares by content, its place included: the same code has the same text.

@@ -168,7 +168,9 @@ class Request:
         fields = self._event.headers.raw_items()
         # Some servers do not tell "_" from "-" in a name.
         lines += [
-            b"%s: %s" % (name, value) for name, value in fields if name.lower().replace(b"_", b"-") not in dropped
+            b"%s: %s" % (name, value)
+            for name, value in fields
+            if name.lower().replace(b"_", b"-") not in dropped and name.lower() != b"content_length"
         ]
         lines += [f"{added.field}: {added.value.reveal()}".encode("ascii") for added in self._added.values()]
         if self.chunked:
