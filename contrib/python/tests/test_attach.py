@@ -214,6 +214,12 @@ def test_bytes_that_are_no_request_end_the_connection_only(session: Sandbox) -> 
     path = run_directory() / SOCKETS / f"{session.reference}.sock"
     for content in (b"", b"\0", b"\xff\xff\xff\xff\0", b"\0\0\0\1\0\xc1", b"\0\0\0\1\1\x80", b"\0\0\0\1\0\x05"):
         says(path, content)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        attach._send(ours, {}, ours.fileno())
+        passed = attach._receive(theirs)[1]
+        assert not os.get_inheritable(passed)  # programs that start meanwhile do not get it
+        os.close(passed)
     link = attach._Link(session.reference)
     refused: list[dict[str, object]] = [{"do": "close"}]
     refused += [{"do": do, "request": {"op": op}} for do, op in (("ask", "fork"), ("ask", "run"), ("run", "call"))]

@@ -613,6 +613,11 @@ def test_saved_sessions_are_listed_shown_continued_and_removed(
         assert (done.returncode, done.stdout) == (7, ">>> 42\n>>> ")
     said = f"pysbx: saved session '{path}': env: it was saved with others: restore it with the same\n"
     assert command("restore", named, "--env", "A=1") == (125, "", said)
+    first, second, _ = parts(path)
+    content = answer_frame.unpack(second)
+    for made in (float("inf"), float("-inf"), float("nan"), -1e300, "x"):  # the file may say anything
+        rewrite(path, first, msgpack.packb({**content, "about": {**content["about"], "made": made}}))
+        assert re.search(rf"^ {named} +{version} ", command("list")[1], re.MULTILINE)
     path.write_bytes(b"damaged")
     assert re.search(rf"^ {named} .*it is not a saved session", command("list")[1], re.MULTILINE)
     assert command("show", named)[0] == 125

@@ -34,6 +34,7 @@ Hears = Callable[[str], None]
 
 REFERENCE = re.compile(r"pysbx-[0-9a-f]{32}")
 SIZE = struct.Struct("!I?")  # of a message, and whether a descriptor comes after it
+DESCRIPTOR = struct.Struct("=i")
 UCRED = struct.Struct("=iII")  # unix(7), SO_PEERCRED
 LARGEST = 1 << 30
 # Processes that are attached at a time.
@@ -85,8 +86,9 @@ def _receive(connection: socket.socket) -> tuple[Any, int]:
     message = msgpack.unpackb(_received(connection, size), unicode_errors="surrogatepass", strict_map_key=False)
     if not passes:
         return message, -1
-    _, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
-    return message, descriptors[0] if descriptors else -1
+    # socket.recv_fds ignores its flags.
+    _, rights, _, _ = connection.recvmsg(1, socket.CMSG_LEN(DESCRIPTOR.size), socket.MSG_CMSG_CLOEXEC)
+    return message, DESCRIPTOR.unpack(rights[0][2])[0] if rights else -1
 
 
 def _described(error: Exception) -> list[Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import re
 import secrets
@@ -419,7 +420,7 @@ def describe(path: Path) -> Description:
         path.name,
         str(path),
         size,
-        float(made) if isinstance(made, (int, float)) else 0.0,
+        float(made) if isinstance(made, (int, float)) and math.isfinite(made) else 0.0,
         f"{about.get('python')!s:.20}",
         f"{about.get('package')!s:.40}",
         {name: f"{about['options'].get(name)!s:.200}" for name in KEPT},
