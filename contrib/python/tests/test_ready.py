@@ -264,20 +264,33 @@ def held() -> tuple[int, list[str], list[str], int]:
 
 
 def test_the_answer_of_a_call_comes_before_the_end_of_its_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    @sandbox
+    answered = threading.Event()
+    late: list[str] = []
+
+    def hear(text: str) -> None:
+        if answered.is_set():
+            late.append(text)
+
+    @sandbox(on_stdout=hear)
     def stay() -> int:
-        """Let the answer come, and the process stay."""
+        """Let the answer come, and the process stay, which writes."""
         from pysbx_inside import worker  # type: ignore[import-not-found] # the sandbox has it
 
-        worker.os = type("Staying", (), {**vars(os), "_exit": lambda _: time.sleep(1000)})
+        def write_on(_: int) -> None:
+            while os.write(1, b"late\n"):
+                time.sleep(0.05)
+
+        worker.os = type("Staying", (), {**vars(os), "_exit": write_on})
         return 6 * 7
 
     monkeypatch.setattr(ready, "GRACE_SEC", 3.0)
     one = prepared()
     assert stay() == 42
+    answered.set()
     assert one.name in containers()
     wait_until(lambda: one.name not in containers())
     assert one._usage is not None
+    assert late == []  # it is the output of no call: another one has begun meanwhile
 
 
 @contextmanager

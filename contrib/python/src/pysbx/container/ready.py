@@ -180,6 +180,7 @@ def _let_end(container: Container) -> bool:
     with _changed:
         if len(_ending) >= MOST_ENDING or _thread is None:
             return False
+        container.streams.on_output = None  # what it writes from now on is of no call
         _ending.append((container, time.monotonic() + GRACE_SEC))
         _changed.notify_all()
     return True
