@@ -8,6 +8,7 @@ import asyncio
 import contextvars
 import datetime
 import enum
+import functools
 import logging
 import threading
 import time
@@ -129,6 +130,29 @@ def test_stubs_are_python_that_a_model_can_read() -> None:
     assert value(run_code("str(__import__('inspect').signature(kinds))", tools={"kinds": kinds})) == repr(
         "(a: int, /, b: Any = Ellipsis, *rest: str, c: int, **named: bytes) -> None"
     )
+
+
+def test_what_partial_has_bound_stays_the_callers() -> None:
+    def fetch_page(path: str, site: str, key: str, **others: str) -> str:
+        return f"{path} {site} {len(key)} {others}"
+
+    bound = functools.partial(functools.partial(fetch_page, key="sk-live-1"), site="a", other="o")
+
+    @functools.wraps(bound)
+    def again(*given: Any, **named: Any) -> Any:
+        return bound(*given, **named)
+
+    tools: dict[str, Callable[..., Any]] = {"ask": bound, "again": again}
+    assert tool_stubs(tools).count("(path: str, **others: str)") == 2
+    with Sandbox(tools=tools) as session:
+        assert value(session.run("ask('/'), again(path='/')")) == repr(("/ a 9 {'other': 'o'}",) * 2)
+        assert value(session.run("import pysbx_tools\n'sk-live' in str(pysbx_tools.ask.__signature__)")) == "False"
+        assert session.run("ask('/', site='b')").error is not None
+        # {"path": "/", "site": "b"}
+        given = b"\x92\x90\x82\xa4path\xa1/\xa4site\xa1b"
+        for position in (0, 1):
+            done = session.run(f"{RAW}raw(head(1, {position}, {len(given)}) + {given!r})\nprint(gone())")
+            assert "unexpected keyword argument 'site'" in done.stdout
 
 
 def test_values_travel_with_their_types() -> None:

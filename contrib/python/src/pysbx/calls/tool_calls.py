@@ -26,7 +26,7 @@ from typing import Any
 
 from pysbx.base import log
 from pysbx.calls.decode import decode
-from pysbx.calls.tools import Tools
+from pysbx.calls.tools import Tools, bound_names
 from pysbx.container import unpatched
 from pysbx.errors import SerializationError
 from pysbx.inside.encode import encode
@@ -291,6 +291,7 @@ class ToolHost:
         self.loop = tools.loop
         self.connected = False
         self._functions = list(tools.functions.values())
+        self._bound = list(map(bound_names, self._functions))
         self._calls: deque[tuple[_Run, Call]] = deque()
         self._changed = threading.Condition()
         self._threads = self._idle = 0
@@ -363,6 +364,8 @@ class ToolHost:
         log.write(log.TOOL, log.INFO, text, name, outcome, duration, len(call.arguments), len(content))
 
     def _call(self, run: _Run, call: Call, positional: list[Any], named: dict[str, Any]) -> Any:
+        if bound := self._bound[call.position] & named.keys():
+            raise TypeError(f"got an unexpected keyword argument '{min(bound)}'")
         value = self._functions[call.position](*positional, **named)
         if not inspect.isawaitable(value):
             return value

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import inspect
 import keyword
 from collections.abc import Callable, Mapping
@@ -116,6 +117,16 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
+def bound_names(function: Any) -> frozenset[str]:
+    """Return the names of arguments that functools.partial has bound: the sandbox neither learns nor changes them."""
+    found: set[str] = set()
+    while function is not None:
+        is_partial = isinstance(function, functools.partial)
+        found |= function.keywords.keys() if is_partial else set()
+        function = function.func if is_partial else getattr(function, "__wrapped__", None)
+    return frozenset(found)
+
+
 def _spec(name: str, function: Callable[..., Any]) -> Message:
     """Return what the sandbox learns of a function."""
     try:
@@ -127,6 +138,7 @@ def _spec(name: str, function: Callable[..., Any]) -> Message:
                 inspect.Parameter("named", inspect.Parameter.VAR_KEYWORD),
             ]
         )
+    bound = bound_names(function)
     return {
         "name": name,
         "doc": inspect.getdoc(function) or "",
@@ -134,6 +146,7 @@ def _spec(name: str, function: Callable[..., Any]) -> Message:
         "parameters": [
             [one.name, int(one.kind), _text_of(one.annotation), _default_of(one.default)]
             for one in signature.parameters.values()
+            if one.name not in bound
         ],
         "returns": _text_of(signature.return_annotation),
     }
