@@ -444,7 +444,7 @@ def reveal(name: str) -> None:
 
 def count(modules: int) -> int:
     """Return the number of modules of a set."""
-    return bin(modules).count("1")
+    return bin(modules).count("1")  # noqa: FURB161 (before 3.10 there is no bit_count)
 
 
 def names_of(modules: int) -> "list[str]":
@@ -463,7 +463,7 @@ def show_some(shown: int) -> None:
 
 
 def show_most(hidden: int) -> None:
-    """Exchange sys.modules for that of the builder without these modules, because adding each module would write to it."""
+    """Exchange sys.modules for that of the builder without these modules: adding each module would write to it."""
     EXCHANGED.append(True)
     modules = sys.modules
     if "__main__" in modules:
