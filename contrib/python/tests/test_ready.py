@@ -293,6 +293,30 @@ def test_the_answer_of_a_call_comes_before_the_end_of_its_container(monkeypatch:
     assert late == []  # it is the output of no call: another one has begun meanwhile
 
 
+@pytest.mark.parametrize("reaches", [{"writable": True}, {"allow_network": ["example.org"]}, {}])
+def test_a_call_that_reaches_outside_waits_for_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reaches: dict[str, Any]
+) -> None:
+    """A program that goes on could still write to the caller's files, or send."""
+    writable = reaches.pop("writable", False)
+    options: dict[str, Any] = {"mounts": [Mount(tmp_path, "/data", readonly=not writable)], **reaches}
+    handed: list[Container] = []
+
+    def hand(container: Container) -> bool:
+        handed.append(container)
+        return False
+
+    monkeypatch.setattr(ready, "_let_end", hand)
+
+    @sandbox(**options)
+    def double(number: int) -> int:
+        return 2 * number
+
+    prepared(**options)
+    assert double(21) == 42
+    assert len(handed) == (0 if writable or reaches else 1)
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], object]]]:
     """Start `pysbx serve`, and return it with a function that lets it run code."""

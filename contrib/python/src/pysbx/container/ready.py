@@ -21,11 +21,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from pysbx.base import children
+from pysbx.base import children, log
 from pysbx.container import unpatched
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import GRACE_SEC, Container
 from pysbx.container.streams import OutputCallback
+from pysbx.options.options import Options
 
 # How long containers wait after the last call with their options.
 KEPT_SEC = 60.0
@@ -148,7 +149,7 @@ def take(
 ) -> Container:
     """Return a container of a bundle whose program starts: one that waited, or a new one. See Container.
 
-    If it is not measured, one that waited may end in the background after its answer.
+    If it is not measured, one that waited and has no effect outside may end in the background after its answer.
     """
     options = bundle.options
     if not options.ready or options.isolation == "process" or not children.are_reported():
@@ -168,11 +169,16 @@ def take(
         if circumstances != _circumstances(bundle) or not container.begin(on_output, cancel, keeps_files=keeps_files):
             container.close()
             container = None
-        elif not measured:
+        elif not measured and not _reaches_outside(options):
             container.successor = _let_end
     container = container or Container(bundle, on_output, cancel, keeps_files=keeps_files)
     container.on_end = partial(_end, pool, container)
     return container
+
+
+def _reaches_outside(options: Options) -> bool:
+    """Tell whether a program that goes on after its answer could have an effect that the caller sees."""
+    return options.allow_network.kind in ("host", "hosts") or not all(mount.readonly for mount in options.mounts)
 
 
 def _let_end(container: Container) -> bool:
@@ -268,15 +274,19 @@ def _keep() -> None:
                 _changed.wait(wait)
                 continue
             _working = True
-        if ending is not None:
-            _see_end(*ending)
-        for container in over:
-            container.close()
-        if pool is not None:
-            _fill(pool)
-        with _changed:
-            _working = False
-            _changed.notify_all()
+        try:
+            if ending is not None:
+                _see_end(*ending)
+            for container in over:
+                container.close()
+            if pool is not None:
+                _fill(pool)
+        except Exception as error:  # of one container; the others still need the thread
+            log.write(log.RUN, log.WARNING, "a ready container: %s", error)
+        finally:
+            with _changed:
+                _working = False
+                _changed.notify_all()
 
 
 def _fill(pool: _Pool) -> None:
