@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgpack import _cmsgpack
 
 from pysbx import SandboxStartupError, run_code
 from pysbx.base.directories import private_directory, run_directory
@@ -166,6 +167,24 @@ def test_bundles_that_nobody_uses_go() -> None:
     new = prepare(make_options(env={"TEST": str(time.time())})).path
     assert new.is_dir()
     assert not old.exists()
+
+
+def test_libraries_of_the_payload_are_without_what_no_loader_reads(tmp_path: Path) -> None:
+    whole = Path(_cmsgpack.__file__)
+    part = payload._loaded_part(whole.read_bytes())
+    assert len(part) < whole.stat().st_size
+    assert payload._loaded_part(part) == part
+    path = tmp_path / whole.name
+    path.write_bytes(part)
+    program = f"""import msgpack, sys
+from importlib.util import module_from_spec, spec_from_file_location
+module = module_from_spec(spec := spec_from_file_location('msgpack._cmsgpack', {str(path)!r}))
+spec.loader.exec_module(module)
+print(list(module.Packer().pack([1])))"""
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[145, 1]"
+    for other in (b"", b"\x7fELF", b"import this\n" * 20):
+        assert payload._loaded_part(other) == other
 
 
 def test_what_is_shared_with_sandboxes_is_readable_and_not_writable_for_others() -> None:

@@ -99,7 +99,7 @@ class Process:
             arguments: the runtime's.
             streams: its first three descriptors, by number.
             inherited: other descriptors, by the numbers above.
-            failed: is closed if the process has to end, and gets what is to be closed if a later step fails.
+            failed: gets the descriptor of the reports, for an error of a later step. An error here closes it too.
         """
         self._report = -1
         with contextlib.ExitStack() as given:
