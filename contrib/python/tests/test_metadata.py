@@ -41,7 +41,14 @@ def test_licence_and_classifiers() -> None:
     found = metadata("")
     assert found["license"] == "Apache-2.0"
     assert "Operating System :: POSIX :: Linux" in found["classifiers"]
-    assert {f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)} <= set(found["classifiers"])
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 16)} <= set(found["classifiers"])
+
+
+def test_the_tools_of_its_own_tests_are_no_extras() -> None:
+    """What is published has no requirement of the tests: they are dependency groups."""
+    extras = set(metadata("")["optional-dependencies"])
+    assert {"arrow", "mcp", "service"} <= extras
+    assert not {"test", "fuzz"} & extras
 
 
 def test_without_an_address_there_are_no_urls() -> None:
