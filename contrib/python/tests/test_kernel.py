@@ -270,6 +270,12 @@ def test_kernels_are_listed_and_removed(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["kernel", "uninstall", "other", *where]) == 2
     assert main(["kernel", "uninstall", "one", *where]) == 0
     assert [path.name for path in other.parent.iterdir()] == ["other"]
+    capsys.readouterr()
+    assert main(["kernel", "list", *where]) == 0
+    assert capsys.readouterr() == (
+        "",
+        f"pysbx: {other.parent} has no kernel of pysbx: `pysbx kernel install` makes one\n",
+    )
 
 
 def test_a_kernel_ends_with_jupyter_and_with_sigterm(installed: str) -> None:

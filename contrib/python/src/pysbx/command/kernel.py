@@ -117,8 +117,12 @@ def show(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx kernel list`."""
     from pysbx import kernel  # noqa: PLC0415 (asyncio)
 
-    for name, title in kernel.installed(_directory(arguments.prefix)):
+    directory = _directory(arguments.prefix)
+    found = kernel.installed(directory)
+    for name, title in found:
         print(visible(f"{name}  {title}"))
+    if not found:
+        print(visible(f"pysbx: {directory} has no kernel of pysbx: `pysbx kernel install` makes one"), file=sys.stderr)
     return 0
 
 
