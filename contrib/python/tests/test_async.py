@@ -183,6 +183,7 @@ def test_a_saved_session_and_a_checkpoint(tmp_path: Path) -> None:
             point = await session.checkpoint()
             await session.run("x = 2")
             await session.park()
+            assert repr(session) == "<AsyncSandbox: parked>"
             assert (await session.run("x")).value == "2"
             path = await session.snapshot(tmp_path / "session")
             await session.rollback(point)

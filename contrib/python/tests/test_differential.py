@@ -71,7 +71,7 @@ def test_values_come_back_equal_or_are_refused(virtualenv: str) -> None:
     kinds = (Colour, Pair, Point)
     alone = sandbox(virtualenv=virtualenv, preload=PRELOAD, memory_mb=4096, max_processes=200, types=kinds)(identity)
     cold = sandbox(virtualenv=virtualenv, memory_mb=4096, max_processes=200, types=kinds, warm="off")(identity)
-    with Sandbox(options=options) as session:
+    with Sandbox._chosen(options) as session:
         ways: dict[str, Callable[[object], object]] = {
             "alone": alone, "cold": cold, "session": lambda value: session.call(identity, value, types=kinds),
         }  # fmt: skip

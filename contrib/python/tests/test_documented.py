@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pysbx
-from pysbx import AsyncSandbox, Sandbox, run_code
+from pysbx import AsyncSandbox, Sandbox, run_code, run_code_async
 from pysbx.options.keywords import OPTIONS
 
 PAGES = Path(__file__).parents[2] / "docs/pages/reference"
@@ -49,11 +49,17 @@ def test_the_package_shows_its_names_and_no_modules() -> None:
 
 
 def test_each_argument_of_run_code_is_documented() -> None:
-    arguments = set(inspect.signature(run_code).parameters) - {"options", "cancel", "begun", "changes"}
+    arguments = set(inspect.signature(run_code).parameters) - {"changes"}
     documented = set(re.findall(r"`(\w+)`", first_cells(API, having="`module`")))
     assert {"module", "name", "argv"} <= documented
     assert arguments == documented
     assert not arguments & OPTIONS.keys()
+
+
+def test_signatures_show_only_what_is_documented() -> None:
+    """`options`, `cancel` and `begun` are for the package's own callers."""
+    for called in (run_code, run_code_async, Sandbox, Sandbox.restore, AsyncSandbox, AsyncSandbox.restore):
+        assert not {"options", "cancel", "begun"} & set(inspect.signature(called).parameters), called
 
 
 # A command that installs or runs a package by name, up to the end of its line or of the code.

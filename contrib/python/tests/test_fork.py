@@ -379,7 +379,7 @@ except ZeroDivisionError as error:
 
 def test_libraries_with_code_of_their_own(virtualenv: str) -> None:
     options = make_options(virtualenv=virtualenv, memory_mb=2048, max_processes=200, timeout_sec=120, preload=["numpy"])
-    with Sandbox(options=options) as session:
+    with Sandbox._chosen(options) as session:
         done = session.run("import pandas, numpy\nframe = pandas.DataFrame({'a': numpy.arange(1000)})\nframe.a.sum()")
         if not done.warm:
             pytest.skip("a virtualenv is not started warm here")

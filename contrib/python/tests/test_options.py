@@ -17,6 +17,7 @@ import pytest
 from pydantic import ValidationError
 
 from pysbx import Mount, Sandbox, SandboxOptionError, run_code, sandbox, sandbox_async
+from pysbx.calls.execution import run_chosen
 from pysbx.command import main
 from pysbx.command.main import make_parser
 from pysbx.options import configuration
@@ -88,7 +89,7 @@ def test_a_request_makes_one_value_and_checks_a_profile_once_for_all(
     first = offer.options("minimal", (), {"memory_mb": 100}, simple=simple)
     assert len(count.checked) <= 10
     count.checked.clear()
-    assert run_code("6 * 7", options=first).value == "42"
+    assert run_chosen(first, "6 * 7").value == "42"
     assert (first.memory_mb, count.made, count.checked) == (100, 1, [])
     assert offer.options("minimal", (), {"memory_mb": 99}, simple=simple).memory_mb == 99
     assert (count.made, sorted(count.checked)) == (2, ["memory_mb", "profile"])

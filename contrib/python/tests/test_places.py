@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 from msgpack import _cmsgpack
 
-from pysbx import SandboxStartupError, run_code
+from pysbx import SandboxStartupError
 from pysbx.base.directories import private_directory, run_directory
+from pysbx.calls.execution import run_chosen
 from pysbx.calls.prepare import prepare
 from pysbx.container import payload
 from pysbx.options.options import make_options
@@ -223,4 +224,4 @@ def test_a_bundle_that_several_threads_need_at_once_also_without_its_root() -> N
             assert all(pool.map(needed, [number] * 8))
         shutil.rmtree(run_directory() / "roots")
         assert all(pool.map(needed, [0] * 8))
-    assert run_code("1", options=make_options(timeout_sec=200)).value == "1"
+    assert run_chosen(make_options(timeout_sec=200), "1").value == "1"

@@ -21,8 +21,7 @@ import httpx
 import pytest
 from fastapi import Response
 
-from pysbx import run_code
-from pysbx.calls.execution import Execution
+from pysbx.calls.execution import Execution, run_chosen
 from pysbx.command import main
 from pysbx.container import limits
 from pysbx.container.process import Cancelled
@@ -283,7 +282,7 @@ def test_a_call_can_be_cancelled_before_its_container_is_there() -> None:
     began = time.monotonic()
     for _ in range(8):
         with pytest.raises(Cancelled):
-            run_code(SLEEP, cancel=cancel)
+            run_chosen(make_options(), SLEEP, cancel=cancel)
     os.close(cancel)
     assert time.monotonic() - began < 60
 

@@ -13,6 +13,7 @@ import pytest
 from pysbx import Execution, Mount, Sandbox, run_code, sandbox
 from pysbx.base.runtime import build_snapshot, command
 from pysbx.calls import session as session_module
+from pysbx.calls.execution import run_chosen
 from pysbx.calls.prepare import prepare
 from pysbx.container import start_refusals
 from pysbx.container.limits import enforcement
@@ -174,7 +175,7 @@ def test_a_virtualenv(virtualenv: str) -> None:
 def test_figures_are_drawn_by_a_prewarmed_matplotlib(virtualenv: str) -> None:
     source = "from matplotlib import pyplot\npyplot.plot([1, 2]); pyplot.figure(7); pyplot.plot([2, 1])"
     options = make_options(virtualenv=virtualenv, preload=["matplotlib.pyplot"], warm="require", memory_mb=1024)
-    done = run_code(source, options=options)
+    done = run_chosen(options, source)
     assert (done.error, done.stderr) == (None, "")
     assert sorted(done.artifacts) == ["figure-1.png", "figure-7.png"]
     assert all(content.startswith(b"\x89PNG\r\n") for content in done.artifacts.values())
@@ -185,7 +186,7 @@ def test_a_limit_of_processes_that_the_threads_of_a_snapshot_exceed_is_named(vir
         options = make_options(
             virtualenv=virtualenv, preload=["polars"], memory_mb=4096, max_processes=max_processes, warm=warm
         )
-        return run_code("6 * 7", options=options)
+        return run_chosen(options, "6 * 7")
 
     assert run(max_processes=200, warm="require").warm
     done = run(max_processes=1, warm="auto")
@@ -201,11 +202,11 @@ def test_a_first_call_with_too_few_processes_keeps_no_other_call_cold(tmp_path: 
     common = SandboxOptions(preload=["threads"], mounts=[Mount(str(tmp_path), "/mods")], env={"PYTHONPATH": "/mods"})
     few = make_options(**(common | SandboxOptions(max_processes=4)))
     for _ in range(2):
-        assert not run_code("1", options=few).warm
+        assert not run_chosen(few, "1").warm
     with pytest.raises(SandboxOptionError, match=r"^max_processes: 4 is too few"):
-        run_code("1", options=make_options(**(common | SandboxOptions(max_processes=4, warm="require"))))
-    assert run_code("1", options=make_options(**(common | SandboxOptions(max_processes=64, warm="require")))).warm
-    assert run_code("1", options=few).warm, "the snapshot has no threads"
+        run_chosen(make_options(**(common | SandboxOptions(max_processes=4, warm="require"))), "1")
+    assert run_chosen(make_options(**(common | SandboxOptions(max_processes=64, warm="require"))), "1").warm
+    assert run_chosen(few, "1").warm, "the snapshot has no threads"
 
 
 def test_polars_is_prewarmed_with_its_threads(virtualenv: str) -> None:
@@ -216,7 +217,7 @@ sums = frame.lazy().group_by("key").agg(polars.col("value").sum()).sort("key").c
 print(sums["value"].to_list(), len(threads) > 1)"""
     options = make_options(virtualenv=virtualenv, preload=["polars"], warm="require", memory_mb=4096, max_processes=200)
     for _ in range(2):
-        done = run_code(source, options=options)
+        done = run_chosen(options, source)
         assert (done.stdout, done.stderr) == ("[3998000, 1999000, 2001000] True\n", "")
 
 
@@ -228,7 +229,7 @@ import xmlrpc.client
 print("xmlrpc.client" in before, len(opened) == 0)"""
     options = make_options(preload=["xmlrpc.client"])
     assert build_snapshot(str(prepare(options).path)) == ""
-    assert run_code(source, options=options).stdout == "False True\n"
+    assert run_chosen(options, source).stdout == "False True\n"
     assert run_code(source).stdout == "False False\n"
 
 
@@ -259,12 +260,12 @@ print(found)
 
 def test_a_call_does_not_see_the_environment_of_the_call_that_made_the_snapshot() -> None:
     maker = make_options(preload=["wave"], env={"API_KEY": "ALPHA-SECRET"})
-    assert run_code("1", options=maker).error is None
-    assert run_code("1", options=maker).warm
+    assert run_chosen(maker, "1").error is None
+    assert run_chosen(maker, "1").warm
     for env in {"API_KEY": "BRAVO"}, {}:
-        later = run_code(FIND_MARK, options=make_options(preload=["wave"], env=env, warm="require"))
+        later = run_chosen(make_options(preload=["wave"], env=env, warm="require"), FIND_MARK)
         assert (later.stdout, later.error, later.warm) == ("[]\n", None, True)
-    assert run_code(FIND_MARK, options=maker).stdout != "[]\n"
+    assert run_chosen(maker, FIND_MARK).stdout != "[]\n"
 
 
 def snapshots() -> list[str]:
@@ -293,7 +294,7 @@ def test_calls_share_a_snapshot_if_no_import_sees_their_difference(tmp_path: Pat
     ]
     for difference in differences:
         options = make_options(**(difference | SandboxOptions(preload=["mailbox"], warm="require")))
-        done = run_code("import mailbox\n1", options=options)
+        done = run_chosen(options, "import mailbox\n1")
         assert (done.error, done.warm) == (None, True), difference
     assert snapshots() == before
 
@@ -307,8 +308,6 @@ def test_calls_share_a_snapshot_whose_import_looks_at_files_of_the_sandbox(tmp_p
     assert build_snapshot(str(prepare(make_options(**common)).path)) == ""
     before = snapshots()
     for difference in SandboxOptions(cpus=0.5), SandboxOptions(memory_mb=701), SandboxOptions(max_processes=31):
-        done = run_code(
-            "import looks\nlooks.hosts != ''", options=make_options(**(common | difference), warm="require")
-        )
+        done = run_chosen(make_options(**(common | difference), warm="require"), "import looks\nlooks.hosts != ''")
         assert (done.value, done.warm) == ("True", True), difference
     assert snapshots() == before

@@ -117,7 +117,7 @@ def describe(options: Options) -> Json:
     Raises:
         SandboxError: the sandbox cannot run it.
     """
-    with Sandbox(options=options) as session:
+    with Sandbox._chosen(options) as session:
         done = session.run(DESCRIBE, timeout_sec=DESCRIBE_SEC)
     try:
         found = json.loads(done.stdout.splitlines()[-1] if done.stdout else "")
@@ -281,7 +281,7 @@ def run(
     connection = read_connection(connection_file)
     listeners = _listen(connection)
     cancel = Cancel()
-    session = Sandbox(options=options, on_stdout=on_stdout, on_stderr=on_stderr, cancel=cancel.descriptor)
+    session = Sandbox._chosen(options, on_stdout=on_stdout, on_stderr=on_stderr, cancel=cancel.descriptor)
     forwarder: Forwarder | None = None
     try:
         with session, _signals(session, cancel):

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from pysbx.base.threads import run_in_thread, run_interrupted
 from pysbx.calls.call import Result
-from pysbx.calls.execution import Execution, Files, run_code
+from pysbx.calls.execution import Execution, Files, run_chosen
 from pysbx.calls.processes import Command, Process
 from pysbx.calls.session import Sandbox
 from pysbx.calls.terminal import ENDED, Terminal, data_packets, size_packet
@@ -19,7 +19,7 @@ from pysbx.calls.tools import Tools, as_tools
 from pysbx.errors import SandboxError
 from pysbx.inside.wire import TERMINAL_PACKET
 from pysbx.options.keywords import SandboxOptions, Unpack
-from pysbx.options.options import Options
+from pysbx.options.options import Options, make_options
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,7 +48,6 @@ async def run_code_async(
     on_stdout: Callable[[str], None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
     tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
-    options: Options | None = None,
     **changes: Unpack[SandboxOptions],
 ) -> Execution:
     """Run source text as a program in a fresh sandbox: see run_code. Cancelling it kills the sandbox.
@@ -60,7 +59,8 @@ async def run_code_async(
     if listed is not None:
         listed = listed.in_loop(asyncio.get_running_loop())
     return await run_in_thread(
-        lambda cancel: run_code(
+        lambda cancel: run_chosen(
+            make_options(**changes),
             source,
             files=files,
             argv=argv,
@@ -70,9 +70,7 @@ async def run_code_async(
             on_stdout=on_stdout,
             on_stderr=on_stderr,
             tools=listed,
-            options=options,
             cancel=cancel,
-            **changes,
         )
     )
 
@@ -180,12 +178,15 @@ class AsyncSandbox:
         on_stdout: Callable[[str], None] | None = None,
         on_stderr: Callable[[str], None] | None = None,
         tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
-        options: Options | None = None,
         **changes: Unpack[SandboxOptions],
     ) -> None:
         """Prepare the session; see Sandbox. Asynchronous tools run in the event loop of its uses."""
-        self.sandbox = Sandbox(on_stdout=on_stdout, on_stderr=on_stderr, tools=tools, options=options, **changes)
+        self.sandbox = Sandbox(on_stdout=on_stdout, on_stderr=on_stderr, tools=tools, **changes)
         self._turn = asyncio.Lock()  # uses wait for each other here, and not in a thread
+
+    def __repr__(self) -> str:
+        """Return what the session itself says."""
+        return f"<Async{repr(self.sandbox)[1:]}"
 
     async def __aenter__(self) -> AsyncSandbox:
         """Start the session."""
@@ -267,7 +268,7 @@ class AsyncSandbox:
 
     @classmethod
     def _of(cls, sandbox: Sandbox) -> AsyncSandbox:
-        made = cls(options=sandbox.options)
+        made = cls()
         made.sandbox = sandbox
         return made
 
@@ -279,11 +280,10 @@ class AsyncSandbox:
         on_stdout: Callable[[str], None] | None = None,
         on_stderr: Callable[[str], None] | None = None,
         tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
-        options: Options | None = None,
         **changes: Unpack[SandboxOptions],
     ) -> AsyncSandbox:
         """Return a session that continues from a file of snapshot(): see Sandbox.restore."""
-        made = cls(on_stdout=on_stdout, on_stderr=on_stderr, tools=tools, options=options, **changes)
+        made = cls(on_stdout=on_stdout, on_stderr=on_stderr, tools=tools, **changes)
         await made._use(lambda: made.sandbox._begin_from(path_or_name))
         return made
 

@@ -325,8 +325,12 @@ class Attached:
         self._link = _Link(reference)
         about = self._link.call({"do": "about"})
         network = Network(about["network"])
-        super().__init__(options=Options(**about["options"] | {"allow_network": network}))  # type: ignore[call-arg]
+        self._prepare(Options(**about["options"] | {"allow_network": network}))  # type: ignore[attr-defined]
         self._name = reference
+
+    def __repr__(self) -> str:
+        """Return that it is another process's, and why it has ended; its reference would let a reader use it."""
+        return f"<Sandbox: {f'ended: {self._ended}' if self._ended else 'of another process'}>"
 
     def __enter__(self) -> Any:
         """Return it."""

@@ -478,9 +478,6 @@ def run_code(
     on_stdout: Callable[[str], None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
     tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
-    options: Options | None = None,
-    cancel: int = -1,
-    begun: Callable[[Container], None] | None = None,
     **changes: Unpack[SandboxOptions],
 ) -> Execution:
     """Run source text as a program in a fresh sandbox.
@@ -496,9 +493,6 @@ def run_code(
         on_stdout: called with text of standard output as it comes.
         on_stderr: called with text of standard error as it comes.
         tools: functions of this program that the code may call, by name: see Tools.
-        options: the sandbox; by default the default one.
-        cancel: see Container.
-        begun: called with the container, which can be interrupted from then on.
         changes: options of the sandbox by name, as of the decorator.
 
     Returns:
@@ -509,7 +503,51 @@ def run_code(
         SandboxOptionError: an option has a value that is not allowed.
         ValueError, TypeError: another argument is not allowed, or there is no such option.
     """
-    chosen = make_options(options, **changes)
+    return run_chosen(
+        make_options(**changes),
+        source,
+        files=files,
+        argv=argv,
+        stdin=stdin,
+        module=module,
+        name=name,
+        on_stdout=on_stdout,
+        on_stderr=on_stderr,
+        tools=tools,
+    )
+
+
+def run_chosen(
+    chosen: Options,
+    source: str | bytes,
+    *,
+    files: Files | Mapping[Path, bytes | str] | None = None,
+    argv: Iterable[str | os.PathLike[str]] = (),
+    stdin: bytes | str = b"",
+    module: str = "",
+    name: str = "-c",
+    on_stdout: Callable[[str], None] | None = None,
+    on_stderr: Callable[[str], None] | None = None,
+    tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
+    cancel: int = -1,
+    begun: Callable[[Container], None] | None = None,
+) -> Execution:
+    """Run source text as a program in a sandbox whose options are checked already: see run_code.
+
+    Args:
+        chosen: the sandbox.
+        source: see run_code, as all others that are not named here.
+        files: the same.
+        argv: the same.
+        stdin: the same.
+        module: the same.
+        name: the same.
+        on_stdout: the same.
+        on_stderr: the same.
+        tools: the same.
+        cancel: see Container.
+        begun: called with the container, which can be interrupted from then on.
+    """
     named = checked_files(files if files is not None else {})
     file = str(WORK / name) if name in named and not module else ""
     arguments = [module or file or name, *as_texts(argv, "argv")]

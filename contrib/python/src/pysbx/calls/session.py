@@ -56,6 +56,21 @@ class Sandbox(Filed):
     session: later calls raise SandboxError.
     """
 
+    @classmethod
+    def _chosen(
+        cls,
+        options: Options,
+        *,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+        tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
+        cancel: int = -1,
+    ) -> Sandbox:
+        """Return a session whose options are checked already: see Core._prepare."""
+        made = cls.__new__(cls)
+        made._prepare(options, on_stdout, on_stderr, tools, cancel)
+        return made
+
     def __enter__(self) -> Sandbox:
         """Start the session."""
         self._started()
@@ -120,7 +135,7 @@ class Sandbox(Filed):
 
     def _another(self) -> Sandbox:
         """Return a session with the options and callbacks of this one, which has not begun."""
-        made = Sandbox(options=self.options, tools=None if self._tools is None else self._tools.tools)
+        made = Sandbox._chosen(self.options, tools=None if self._tools is None else self._tools.tools)
         made._on_output, made._heard = self._on_output, self._heard
         return made
 
@@ -254,7 +269,6 @@ class Sandbox(Filed):
         on_stdout: Callable[[str], None] | None = None,
         on_stderr: Callable[[str], None] | None = None,
         tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
-        options: Options | None = None,
         **changes: Unpack[SandboxOptions],
     ) -> Sandbox:
         """Return a session that continues from a file of snapshot(); the file can be restored again.
@@ -267,7 +281,6 @@ class Sandbox(Filed):
             on_stdout: see the class.
             on_stderr: the same.
             tools: the same.
-            options: the same.
             changes: the same.
 
         Raises:
@@ -276,7 +289,7 @@ class Sandbox(Filed):
             TypeError: an argument is of another type.
             ValueError: there can be no such name.
         """
-        made = cls(on_stdout=on_stdout, on_stderr=on_stderr, tools=tools, options=options, **changes)
+        made = cls(on_stdout=on_stdout, on_stderr=on_stderr, tools=tools, **changes)
         made._begin_from(path_or_name)
         return made
 

@@ -107,8 +107,6 @@ class Core(ABC):
         on_stdout: Callable[[str], None] | None = None,
         on_stderr: Callable[[str], None] | None = None,
         tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
-        options: Options | None = None,
-        cancel: int = -1,
         **changes: Unpack[SandboxOptions],
     ) -> None:
         """Prepare the session; it starts at its first use.
@@ -117,11 +115,27 @@ class Core(ABC):
             on_stdout: called with text of standard output as it comes.
             on_stderr: called with text of standard error as it comes.
             tools: functions of this program that the code may call, by name: see Tools.
-            options: the sandbox; by default the default one.
-            cancel: see Container; not of the session's forks.
             changes: options of the sandbox by name, as of the decorator; timeout_sec is that of each run.
         """
-        chosen = make_options(options, **changes)
+        self._prepare(make_options(**changes), on_stdout, on_stderr, tools)
+
+    def _prepare(
+        self,
+        chosen: Options,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+        tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
+        cancel: int = -1,
+    ) -> None:
+        """Prepare the session with options that are checked already.
+
+        Args:
+            chosen: the sandbox.
+            on_stdout: see the class, as on_stderr and tools.
+            on_stderr: the same.
+            tools: the same.
+            cancel: see Container; not of the session's forks.
+        """
         self._tools: ToolHost | None = None
         if (listed := as_tools(tools)) is not None:
             from pysbx.calls.tool_calls import ToolHost  # noqa: PLC0415 (few sessions have some)
@@ -146,6 +160,17 @@ class Core(ABC):
         self._lock = threading.RLock()
         self._forwards: list[Forward] = []
         self._terminals: list[Terminal] = []
+
+    def __repr__(self) -> str:
+        """Return its state and its packages."""
+        named = f", {', '.join(self.options.dependencies)}" if self.options.dependencies else ""
+        if self._ended:
+            state = f"ended: {self._ended}"
+        elif self._paused or self._parked is not None:
+            state = "paused" if self._paused else "parked"
+        else:
+            state = "not started" if self._container is None else "started"
+        return f"<{type(self).__name__}: {state}{named}>"
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the code that runs: from another thread, or a signal handler.

@@ -20,9 +20,10 @@ from typing import Any, BinaryIO
 from pysbx.base.directories import write_whole
 from pysbx.base.option_names import spoken_as
 from pysbx.base.text import visible, writer
-from pysbx.calls.execution import MAX_FILES, WORK, Execution, run_code, unsaid
+from pysbx.calls.execution import MAX_FILES, WORK, Execution, run_chosen, unsaid
 from pysbx.container.container import Container
 from pysbx.options import command_line
+from pysbx.options.options import make_options
 from pysbx.packages.progress import install_progress
 
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
@@ -244,7 +245,6 @@ def _with_metadata(program: dict[str, Any], chosen: dict[str, Any]) -> dict[str,
         return chosen
     from pysbx.calls.prepare import interpreter_of  # noqa: PLC0415 (few scripts have metadata)
     from pysbx.options import requirements  # noqa: PLC0415 (few scripts have metadata)
-    from pysbx.options.options import make_options  # noqa: PLC0415
 
     found = requirements.of_script(program["source"])
     wanted = make_options(**chosen)
@@ -298,7 +298,7 @@ def run(arguments: argparse.Namespace) -> int:
     with spoken_as("command", _places(arguments)), _interrupts() as begun:
         stdin = _input(arguments.stdin)
         with install_progress(lambda _: None) if arguments.quiet else contextlib.nullcontext():
-            done = run_code(**program, stdin=stdin, **callbacks, begun=begun, **chosen)
+            done = run_chosen(make_options(**chosen), **program, stdin=stdin, **callbacks, begun=begun)
     complaints = save(done, arguments.output) if arguments.output else []
     say = writer(sys.stderr, raw=arguments.raw)
     code = done.exit_code or (INCOMPLETE if complaints else 0)

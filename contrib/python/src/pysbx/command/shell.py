@@ -24,6 +24,7 @@ from pysbx.calls.session import Sandbox
 from pysbx.container.process import Cancelled
 from pysbx.errors import SandboxError
 from pysbx.options import command_line
+from pysbx.options.options import make_options
 from pysbx.version import VERSION
 
 HISTORY, MAX_HISTORY = "history", 10_000
@@ -233,7 +234,8 @@ def shell(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx shell`: a prompt whose statements run in one session."""
     write, complain = writer(sys.stdout, raw=arguments.raw), writer(sys.stderr, raw=arguments.raw)
     cancel = Cancel()
-    started = Sandbox(on_stdout=write, on_stderr=complain, cancel=cancel.descriptor, **command_line.given(arguments))
+    chosen = make_options(**command_line.given(arguments))
+    started = Sandbox._chosen(chosen, on_stdout=write, on_stderr=complain, cancel=cancel.descriptor)
     restored = vars(arguments).get("restore")
     try:
         if restored:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pysbx.base.text import visible
-from pysbx.calls.execution import run_code
+from pysbx.calls.execution import run_chosen
 from pysbx.calls.prepare import prepare
 from pysbx.machine import doctor
 from pysbx.options import command_line, profiles
@@ -164,7 +164,7 @@ def warm(arguments: argparse.Namespace) -> int:
     bundle = prepare(chosen)
     reason = bundle.build_snapshot()
     prepared = time.monotonic() - began
-    done = run_code("", options=chosen)
+    done = run_chosen(chosen, "")
     if done.cold_reason:  # also of a snapshot that was made, and cannot be continued
         reason = done.cold_reason
     content = {"prepared_sec": prepared, "warm": done.warm, "run_sec": done.usage.wall_sec, "reason": reason}

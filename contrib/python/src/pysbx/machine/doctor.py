@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pysbx.base import children, runtime
-from pysbx.calls.execution import run_code
+from pysbx.calls.execution import run_chosen, run_code
 from pysbx.calls.prepare import prepare
 from pysbx.container import interpreter, labels, limits
 from pysbx.container.start_refusals import (
@@ -131,7 +131,7 @@ def _warm() -> Check:
         options = make_options(timeout_sec=60)
         bundle = prepare(options)
         reason = bundle.build_snapshot()
-        done = run_code("1", options=options)
+        done = run_chosen(options, "1")
     except SandboxError as error:
         return Check("warm start", "warning", str(error))
     if done.warm:

@@ -17,7 +17,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
-from pysbx.calls.execution import CheckedFiles, Execution, checked_files, run_code
+from pysbx.calls.execution import CheckedFiles, Execution, checked_files, run_chosen
 from pysbx.calls.session import Sandbox
 from pysbx.errors import SandboxError, SandboxFileError
 from pysbx.options import hints
@@ -397,7 +397,7 @@ def _add_runs(app: FastAPI, offer: Choices, jobs: Jobs) -> None:
                     "on_stdout": lambda text: on_output("stdout", text),
                     "on_stderr": lambda text: on_output("stderr", text),
                 }
-            return run_code(wanted.code, files=files, options=options, cancel=cancel, **given)
+            return run_chosen(options, wanted.code, files=files, cancel=cancel, **given)
 
         def begin(run_it: Callable[[int], Execution]) -> Awaitable[Execution]:
             return jobs.run(run_it, options, code=wanted.code)

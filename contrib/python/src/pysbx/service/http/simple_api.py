@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from pysbx.calls.execution import Execution, run_code
+from pysbx.calls.execution import Execution, run_chosen
 from pysbx.options import profiles
 from pysbx.options.options import Options
 from pysbx.options.profiles import LISTS, Profile
@@ -143,6 +143,6 @@ def _add_execute(app: FastAPI, offer: Choices, jobs: Jobs, name: str) -> None:
             return JSONResponse(Refusal(error="No code provided", violations=[]).model_dump(), 400)
         options = await jobs.aside(lambda: options_of(offer, name, program.timeout))
         code = program.code
-        work = jobs.run(lambda cancel: run_code(code, options=options, cancel=cancel), options, code=code)
+        work = jobs.run(lambda cancel: run_chosen(options, code, cancel=cancel), options, code=code)
         done = await unless_gone(request, work)
         return Response(status_code=499) if done is None else await jobs.aside(lambda: answer(done))

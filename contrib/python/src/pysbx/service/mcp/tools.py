@@ -29,7 +29,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, ContentBlock, Resource, Tool, ToolAnnotations
 from pydantic import AnyUrl, BaseModel, Field
 
-from pysbx.calls.execution import CheckedFiles, checked_files, run_code
+from pysbx.calls.execution import CheckedFiles, checked_files, run_chosen
 from pysbx.options import hints
 from pysbx.options.options import Options
 from pysbx.service.connections.admission import Application, caller
@@ -147,7 +147,7 @@ class Tools:
         async def work() -> CallToolResult:
             options, named, given = await self._jobs.aside(prepare)
             done = await self._jobs.run(
-                lambda cancel: run_code(code, files=named, stdin=given, options=options, cancel=cancel),
+                lambda cancel: run_chosen(options, code, files=named, stdin=given, cancel=cancel),
                 options,
                 code=code,
             )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pysbx.calls.execution import run_code
+from pysbx.calls.execution import run_chosen
 from pysbx.calls.prepare import prepare
 from pysbx.errors import SandboxError, SandboxStartupError
 from pysbx.options.options import Options
@@ -57,7 +57,7 @@ def survey(options: Options) -> Prepared:
         SandboxError: none can be made.
     """
     patient = replace(options, analysis="", timeout_sec=max(options.timeout_sec, FIRST_SEC))
-    done = run_code(PROGRAM, argv=USUAL, options=patient)
+    done = run_chosen(patient, PROGRAM, argv=USUAL)
     python, *modules = done.stdout.split() or [""]
     if done.exit_code != 0 or not python:
         said = done.error.message if done.error else done.stderr.strip()
@@ -75,7 +75,7 @@ def reason_for_cold(options: Options) -> str:
     if options.warm == "off":
         return "warm starts are off"
     # A snapshot that can be made is not always one that can be continued.
-    return bundle.build_snapshot() or run_code("", options=replace(options, analysis="")).cold_reason or ""
+    return bundle.build_snapshot() or run_chosen(replace(options, analysis=""), "").cold_reason or ""
 
 
 class Preparation:

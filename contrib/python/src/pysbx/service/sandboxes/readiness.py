@@ -8,7 +8,7 @@ import time
 
 from pydantic import BaseModel, Field
 
-from pysbx.calls.execution import run_code
+from pysbx.calls.execution import run_chosen
 from pysbx.service.connections.problems import problem_of
 from pysbx.service.sandboxes.choices import Choices
 from pysbx.service.sandboxes.jobs import Jobs
@@ -58,7 +58,7 @@ class Probe:
         failed = any(state.startswith(FAILED) for state in states.values())
         began, said, warm = time.monotonic(), OK, False
         try:
-            done = await self._jobs.run(lambda cancel: run_code(NUMBER, options=self._offer.base, cancel=cancel))
+            done = await self._jobs.run(lambda cancel: run_chosen(self._offer.base, NUMBER, cancel=cancel))
             warm = done.warm
             if done.value != NUMBER:
                 said = done.error.message if done.error else f"it ended with code {done.exit_code}"

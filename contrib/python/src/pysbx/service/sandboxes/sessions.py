@@ -61,8 +61,8 @@ class Session:
         self._last_point = 0
         self.sent: dict[str, bytes] = {}  # digests of artifacts by name
         self.on_output: OnOutput | None = None
-        self.sandbox = Sandbox(
-            options=options,
+        self.sandbox = Sandbox._chosen(
+            options,
             cancel=self.cancel.descriptor,
             on_stdout=lambda text: self._hand_on("stdout", text),
             on_stderr=lambda text: self._hand_on("stderr", text),
