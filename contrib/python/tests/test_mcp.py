@@ -88,6 +88,7 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
             f"{verb}_session" for verb in ("start", "run_in", "end", "fork", "interrupt", "pause", "resume")
         } | {"list_sessions"}
         processes = {f"{verb}_process" for verb in ("start", "read", "write", "signal")} | {"list_processes"}
+        files |= {"exec_command", "stat_path", "list_directory", "real_path", "make_directory", "remove_path"}
         assert set(tools) == files | sessions | processes | {"run_python", "run_command", "list_profiles"}
         said = tools["run_python"].description or ""
         assert all(part in said for part in ("No network", "300 MiB", "20 seconds", "/output"))

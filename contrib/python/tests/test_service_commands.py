@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.clients import by_stdio, text_of
@@ -72,6 +73,84 @@ def test_a_process_over_http(service: Server) -> None:
     assert service.post(f"{here}/read").status_code == 410
 
 
+def test_a_command_with_whole_output_over_http(service: Server) -> None:
+    place = start(service)
+    both = "cat; printf '\\377' >&2; echo $A; pwd; exit 3"
+    done = service.post(f"{place}/exec", command=both, stdin={"base64": "AA=="}, cwd="/tmp", env={"A": "b"})
+    assert done.json() == {"exit_code": 3, "stdout": "\0b\n/tmp\n", "stderr": {"base64": "/w=="}, "started": True}
+    whole = service.post(f"{place}/exec", command=["seq", "300000"]).json()["stdout"]
+    assert whole.splitlines() == [str(number) for number in range(1, 300001)]
+    assert service.post(f"{place}/exec", command=["no-such-program"]).json()["exit_code"] == 127
+    late = service.post(f"{place}/exec", command="echo begun; sleep 987 & sleep 987", timeout_sec=0.5)
+    assert late.status_code == 422
+    assert (problem(late)["type"], problem(late)["stdout"]) == ("urn:pysbx:problem:timed-out", "begun\n")
+    assert (
+        "987" not in service.post(f"{place}/exec", command="cat /proc/[0-9]*/cmdline | tr '\\0' ' '").json()["stdout"]
+    )
+    large = problem(service.post(f"{place}/exec", command=["yes"]))
+    assert (large["type"], large["stdout"][:4]) == ("urn:pysbx:problem:output-limit", "y\ny\n")
+    for wrong, said in (
+        ({"command": []}, "command: it is empty"),
+        ({"command": "ls", "timeout_sec": 31}, "timeout_sec: 31 is more"),
+        ({"command": "ls", "stdin": {"base64": "x"}}, "stdin: "),
+        ({"command": "ls", "env": {"A": 1}}, "env.A: "),
+    ):
+        assert problem(service.post(f"{place}/exec", **wrong))["detail"].startswith(said)
+    nowhere = problem(service.post(f"{place}/exec", command="ls", cwd="/none"))
+    assert (nowhere["status"], nowhere["code"]) == (404, "file_not_found")
+    service.client.delete(place)
+
+
+PLACES = "mkdir -p dir/deep full; echo text >dir/file; ln -s dir/file link; ln -s nowhere lost"
+# Requests for which there is an error, and its code, over HTTP and MCP.
+REFUSED = (
+    ("stat", "stat_path", "/work/none", 404, "file_not_found"),
+    ("stat", "stat_path", "/work/lost", 404, "file_not_found"),
+    ("stat", "stat_path", "work", 422, "invalid_path"),
+    ("stat", "stat_path", "/work/a\0b", 422, "invalid_path"),
+    ("list", "list_directory", "/work/dir/file", 422, "not_a_directory"),
+    ("mkdir", "make_directory", "/work/dir/file", 422, "file_exists"),
+    ("mkdir", "make_directory", "/proc/made", 404, "file_not_found"),
+    ("remove", "remove_path", "/work", 422, "invalid_path"),
+    ("remove", "remove_path", "/etc/passwd", 422, "permission_denied"),
+)
+
+
+def test_places_over_http(service: Server) -> None:
+    place = start(service)
+    service.post(f"{place}/exec", command=PLACES)
+
+    def ask(what: str, path: str) -> httpx.Response:
+        method = "POST" if what in ("mkdir", "remove") else "GET"
+        return service.client.request(method, f"{place}/{what}", params={"path": path})
+
+    found = ask("stat", "/work/link").json()
+    assert (found["name"], found["kind"], found["size"], found["mtime"] > 1e9) == ("link", "file", 5, True)
+    assert [(one["path"], one["kind"]) for one in ask("list", "/work/dir").json()["entries"]] == [
+        ("/work/dir/deep", "directory"),
+        ("/work/dir/file", "file"),
+    ]
+    assert ask("realpath", "/work/dir/../link").json() == {"path": "/work/dir/file"}
+    assert [ask("mkdir", "/work/a/b").status_code for _ in range(2)] == [204, 204]
+    assert ask("stat", "/work/a/b").json()["kind"] == "directory"
+    assert ask("remove", "/work/a").status_code == 204
+    assert ask("stat", "/work/a").status_code == 404
+    for what, _, path, status, code in REFUSED:
+        said = problem(ask(what, path))
+        assert (said["status"], said["code"], what, path) == (status, code, what, path)
+    for method, path, code in (
+        ("GET", "none", "file_not_found"),
+        ("GET", "dir", "is_directory"),
+        ("GET", "/dev/zero", "not_regular_file"),
+        ("PUT", "dir", "is_directory"),
+        ("PUT", "/etc/x", "invalid_path"),
+        ("DELETE", "none", "file_not_found"),
+    ):
+        assert problem(service.client.request(method, f"{place}/files/{path}"))["code"] == code
+    assert "path: " in problem(service.client.get(f"{place}/stat"))["detail"]
+    service.client.delete(place)
+
+
 def test_a_profile_that_inspects_code_allows_no_command(service: Server) -> None:
     place = start(service, profile="minimal")
     for request in ("shell", "processes"):
@@ -100,6 +179,24 @@ async def use_tools() -> None:
             pass
         listed = (await call("list_processes", session_id=session))["processes"]
         assert listed == [{"pid": pid, "command": "cat", "exit_code": 143}]
+        words = {"session_id": session, "argv": ["sh", "-c", "cat; echo $A; pwd"]}
+        done = await call("exec_command", **words, stdin="aW4K", encoding="base64", cwd="/tmp", env={"A": "b"})
+        assert done == {"exit_code": 0, "stdout": "in\nb\n/tmp\n", "stderr": "", "encoding": "text"}
+        assert (await call("exec_command", session_id=session, argv=["printf", "\\377"]))["stdout"] == "/w=="
+        await call("exec_command", session_id=session, argv=["sh", "-c", PLACES])
+        assert (await call("stat_path", session_id=session, path="/work/link"))["size"] == 5
+        listed = await call("list_directory", session_id=session, path="/work/dir")
+        assert [one["name"] for one in listed["entries"]] == ["deep", "file"]
+        assert (await call("real_path", session_id=session, path="/work/link"))["path"] == "/work/dir/file"
+        await call("make_directory", session_id=session, path="/work/a/b")
+        await call("remove_path", session_id=session, path="/work/a")
+        for _, tool, path, _, code in REFUSED:
+            refused = await client.call_tool(tool, {"session_id": session, "path": path})
+            assert (refused.is_error, (refused.meta or {}).get("code"), path) == (True, code, path)
+            assert text_of(refused).endswith(f"[{code}]")
+        for argv, kind in ((["sleep", "60"], "timed-out"), (["seq", "300000"], "output-limit")):
+            late = await client.call_tool("exec_command", {"session_id": session, "argv": argv, "timeout_sec": 2})
+            assert (late.is_error, (late.meta or {}).get("problem")) == (True, kind)
         refused = await client.call_tool("run_command", {"session_id": session, "command": ""})
         assert refused.is_error
         assert "command: it is empty" in text_of(refused)

@@ -148,8 +148,10 @@ class SandboxFileError(SandboxError, OSError):
     Attributes:
         path: the path that was given.
         errno: the number of the reason, such as errno.ENOSPC.
+        code: its name for programs, also over HTTP and MCP.
     """
 
+    code: ClassVar[str] = "io_error"
     number: ClassVar[int] = errno.EIO
 
     def __init__(self, message: str, path: str = "", number: int = 0) -> None:
@@ -170,49 +172,49 @@ class SandboxFileError(SandboxError, OSError):
 class SandboxFileNotFoundError(SandboxFileError, FileNotFoundError):
     """There is no file of this path."""
 
-    number = errno.ENOENT
+    code, number = "file_not_found", errno.ENOENT
 
 
 class SandboxIsADirectoryError(SandboxFileError, IsADirectoryError):
     """The path is that of a directory."""
 
-    number = errno.EISDIR
+    code, number = "is_directory", errno.EISDIR
 
 
 class SandboxFileExistsError(SandboxFileError, FileExistsError):
     """There is a file of this path, and no directory."""
 
-    number = errno.EEXIST
+    code, number = "file_exists", errno.EEXIST
 
 
 class SandboxNotADirectoryError(SandboxFileError, NotADirectoryError):
     """A part of the path is a file, and no directory."""
 
-    number = errno.ENOTDIR
+    code, number = "not_a_directory", errno.ENOTDIR
 
 
 class SandboxPermissionError(SandboxFileError, PermissionError):
     """The sandbox's user may not do that, or the file system is read-only."""
 
-    number = errno.EACCES
+    code, number = "permission_denied", errno.EACCES
 
 
 class SandboxFileTooLargeError(SandboxFileError):
     """The file is larger than may be returned, or there is no room for it."""
 
-    number = errno.EFBIG
+    code, number = "too_large", errno.EFBIG
 
 
 class SandboxNotRegularFileError(SandboxFileError):
     """The path is that of a device, pipe or socket."""
 
-    number = errno.ENXIO
+    code, number = "not_regular_file", errno.ENXIO
 
 
 class SandboxInvalidPathError(SandboxFileError, ValueError):
     """No file can have this path, or files of this place cannot be changed."""
 
-    number = errno.EINVAL
+    code, number = "invalid_path", errno.EINVAL
 
 
 FILE_ERRORS: dict[int, type[SandboxFileError]] = {

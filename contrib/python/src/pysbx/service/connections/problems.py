@@ -5,6 +5,7 @@ Over HTTP a problem is an application/problem+json (RFC 9457); a model gets its 
 
 from __future__ import annotations
 
+import base64
 import errno
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,9 +18,11 @@ from pysbx.errors import (
     PlatformNotSupportedError,
     SandboxError,
     SandboxFileError,
+    SandboxFileNotFoundError,
     SandboxOptionError,
     SandboxPausedError,
     SandboxStartupError,
+    SandboxTimeoutError,
     SerializationError,
     with_extra,
 )
@@ -68,6 +71,8 @@ NO_SESSION = Kind("no-session", 404, "there is no such session", "start one, and
 ENDED = Kind("session-ended", 410, "the session has ended", "start another; its files and names are gone")
 NO_FILE = Kind("no-file", 404, "there is no such file, or it cannot be read", "list the session's files")
 NO_METRICS = Kind("no-metrics", 404, "there are no metrics", f"on the server's machine, {with_extra('metrics')}")
+TIMED_OUT = Kind("timed-out", 422, "the command took too long", "give it more time, or start it in the background")
+OUTPUT = Kind("output-limit", 422, "the command has written too much", "let it write to a file")
 REFUSED = Kind("refused", 422, "the sandbox cannot do that", "change what the detail names")
 INSTALL = Kind("packages", 502, "packages cannot be installed", "ask for others, or tell the server's administrator")
 NO_SANDBOX = Kind("no-sandbox", 500, "no sandbox can be made", "run `pysbx doctor` on the server's machine")
@@ -164,12 +169,27 @@ def meant(what: str = "") -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise Problem(REQUEST, f"{what}{error}") from error
+        more = file_problem(REQUEST, error).more if isinstance(error, SandboxFileError) else {}
+        raise Problem(REQUEST, f"{what}{error}", more=more) from error
 
 
 def file_problem(kind: Kind, error: SandboxFileError) -> Problem:
-    """Return the problem for a file, with the reason as a name of errno(3) for callers that decide by it."""
-    return Problem(kind, str(error), more={"errno": errno.errorcode.get(error.errno or 0, "")})
+    """Return the problem for a file, with the names of the reason, ours and that of errno(3), for programs."""
+    return Problem(kind, str(error), more={"code": error.code, "errno": errno.errorcode.get(error.errno or 0, "")})
+
+
+def text_or_base64(content: bytes) -> str | dict[str, str]:
+    """Return bytes as JSON has them: as a string if they are text."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(content).decode()}
+
+
+def killed(error: Exception, *streams: bytes) -> Problem:
+    """Return the problem for a command that was killed; it has the beginning of its output."""
+    more = dict(zip(("stdout", "stderr"), map(text_or_base64, streams), strict=True))
+    return Problem(TIMED_OUT if isinstance(error, SandboxTimeoutError) else OUTPUT, str(error), more=more)
 
 
 def problem_of(error: Exception) -> Problem:
@@ -177,7 +197,7 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, SandboxFileError):  # an OSError of the sandbox, and not of this machine
-        return file_problem(REFUSED, error)
+        return file_problem(NO_FILE if isinstance(error, SandboxFileNotFoundError) else REFUSED, error)
     found = error if isinstance(error, OSError) else error.__cause__
     if isinstance(found, OSError) and found.errno in SHORT_OF:
         return Problem(EXHAUSTED, found.strerror or type(found).__name__, retry_sec=SHORT_RETRY_SEC)

@@ -560,6 +560,7 @@ def make_api(works: State) -> FastAPI:
     from pysbx.service.http.agent_sandbox import add_agent_sandbox  # noqa: PLC0415 (it uses this module)
     from pysbx.service.http.commands import add_commands  # noqa: PLC0415 (the same)
     from pysbx.service.http.terminals import add_terminals  # noqa: PLC0415 (beside that)
+    from pysbx.service.http.workspace import add_workspace  # noqa: PLC0415 (beside that)
 
     offer, jobs, sessions = works.offer, works.jobs, works.sessions
 
@@ -599,6 +600,7 @@ def make_api(works: State) -> FastAPI:
     add_pages(app, agent_sandbox=works.agent_sandbox)
     _add_sessions(app, offer, jobs, sessions)
     add_commands(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))
+    add_workspace(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))
     add_checkpoints(app, sessions, lambda identifier: sessions.find(caller.get(), identifier))
     add_terminals(app, sessions, lambda identifier: sessions.find(caller.get(), identifier))
     return app

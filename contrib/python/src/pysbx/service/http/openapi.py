@@ -46,6 +46,7 @@ class Problem(BaseModel):
     status: int
     detail: str
     remedy: str
+    code: str = Field("", description="of a file: the kind of its error, such as file_not_found")
 
 
 def _bound(members: Json, most: Mapping[str, float]) -> None:

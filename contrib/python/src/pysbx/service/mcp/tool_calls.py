@@ -9,10 +9,12 @@ from typing import Annotated, TypeVar
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
-from pysbx.service.connections.problems import FAULT, problem_of
+from pysbx.service.connections.problems import FAULT, Problem, problem_of
 from pysbx.service.http.fields import bounds
+from pysbx.service.mcp.tool_results import MAX_LIST, fitting
 from pysbx.service.observe.access_log import note
 
 T = TypeVar("T")
@@ -27,11 +29,38 @@ RunTimeout = Annotated[
 ]
 
 
+class ProblemError(ToolError):
+    """A call that cannot be carried out.
+
+    Attributes:
+        problem: why not.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def refusal(text: str, problem: Problem) -> CallToolResult:
+    """Return the result of a call that cannot be carried out, with the names of the problem in _meta, for programs.
+
+    Clients compare the structured data also of an error to the schema of the tool, so it has none.
+    """
+    more = problem.more
+    names = {"problem": problem.kind.name, **{name: more[name] for name in ("code", "errno") if name in more}}
+    said = [f"{text} [{more['code']}]" if more.get("code") else text]
+    # Of a command that was killed: the beginning of its output, if it is text.
+    said += [fitting(more[name], MAX_LIST) for name in ("stdout", "stderr") if isinstance(more.get(name), str)]
+    return CallToolResult(
+        content=[TextContent(text="\n".join(part for part in said if part))], is_error=True, _meta=names
+    )
+
+
 async def as_tool_error(work: Awaitable[T]) -> T:
     """Return the result of work; the model gets its errors.
 
     Raises:
-        ToolError: with the reason, and what to do.
+        ProblemError: with the reason, and what to do.
     """
     try:
         return await work
@@ -40,7 +69,7 @@ async def as_tool_error(work: Awaitable[T]) -> T:
         if problem.kind is FAULT:
             raise
         note(problem)
-        raise ToolError(str(problem)) from error
+        raise ProblemError(problem) from error
 
 
 async def with_progress(context: Context, work: Awaitable[T]) -> T:

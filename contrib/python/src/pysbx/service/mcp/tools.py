@@ -38,9 +38,18 @@ from pysbx.service.connections.problems import clean, meant
 from pysbx.service.http.fields import bounds
 from pysbx.service.mcp.command_tools import CommandTools
 from pysbx.service.mcp.kept_files import KeptFiles
-from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, Stdin, as_tool_error, with_progress
+from pysbx.service.mcp.tool_calls import (
+    ProblemError,
+    RunTimeout,
+    SessionId,
+    Stdin,
+    as_tool_error,
+    refusal,
+    with_progress,
+)
 from pysbx.service.mcp.tool_changes import Changes
 from pysbx.service.mcp.tool_results import RunResult, file_of, first_of, result_of
+from pysbx.service.mcp.workspace_tools import WorkspaceTools
 from pysbx.service.sandboxes.choices import Choices
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.preparation import PREPARING, Preparation
@@ -356,6 +365,14 @@ class Server(MCPServer[Any]):
         Raises:
             ToolError: it has no such argument; or what the tool says.
         """
+        try:
+            return await self._call(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ProblemError):
+                return refusal(str(error), error.__cause__.problem)
+            raise
+
+    async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         for tool in await self.list_tools():
             known = tool.input_schema["properties"]
             for unknown in arguments.keys() - known if tool.name == name else ():
@@ -455,6 +472,7 @@ def make_tools(
     server.kept = KeptFiles(2 * offer.base.answer_limit)
     server.about = lambda: describe(offer, preparation)
     tools, commands = Tools(offer, jobs, sessions, server.kept), CommandTools(jobs, sessions, server.kept)
+    places = WorkspaceTools(sessions)
     writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     offered = (
@@ -477,6 +495,12 @@ def make_tools(
         (commands.read_process, writes),
         (commands.write_process, writes),
         (commands.signal_process, writes),
+        (places.exec_command, writes),
+        (places.stat_path, reads),
+        (places.list_directory, reads),
+        (places.real_path, reads),
+        (places.make_directory, writes),
+        (places.remove_path, writes),
     )
     names = [tool.__name__ for tool, _ in offered]
     if unknown := [name for name in chosen if name not in names]:

@@ -8,7 +8,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -16,12 +16,14 @@ from pysbx.base.threads import AGAIN_SEC, Cancel, look_at
 from pysbx.calls.baseline import Baseline
 from pysbx.calls.execution import Execution
 from pysbx.calls.processes import Command
+from pysbx.calls.program import CommandTimeoutError, Completed, OutputLimitError, Program
 from pysbx.calls.saved import Checkpoint
 from pysbx.calls.session import Sandbox
 from pysbx.calls.terminal import Terminal
 from pysbx.container.process import Cancelled
+from pysbx.frameworks.workspace import OUTPUT, Workspace
 from pysbx.options.options import Options
-from pysbx.service.connections.problems import ENDED, NO_SESSION, REQUEST, SESSIONS, Problem
+from pysbx.service.connections.problems import ENDED, NO_SESSION, REQUEST, SESSIONS, Problem, killed
 from pysbx.service.sandboxes.allowance import Allowance, Ledger
 from pysbx.service.sandboxes.jobs import Jobs
 
@@ -54,6 +56,7 @@ class Session:
         self.began = self.used = time.monotonic()
         self.options = options
         self.has_run = self.has_terminal = False
+        self.program: Program | None = None
         self.terminal: Terminal | None = None
         self.terminal_end = ""  # why it was ended
         self.charged_sec = 0.0
@@ -286,8 +289,44 @@ class Sessions:
             session, lambda sandbox: sandbox.shell(given, stdin, cwd=cwd, timeout_sec=timeout_sec), said
         )
 
+    async def execute(
+        self,
+        session: Session,
+        command: Command,
+        stdin: bytes,
+        timeout_sec: float | None,
+        *,
+        cwd: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run a command in a session, and return all of its output: see Workspace.exec.
+
+        Raises:
+            Problem: it was killed; with the beginning of its output.
+        """
+        check_timeout(session, timeout_sec)
+        seconds = timeout_sec or session.options.timeout_sec or None
+        limit = min(OUTPUT, session.options.answer_limit // 2)
+
+        def begun(program: Program) -> None:
+            session.program = program
+
+        def work(sandbox: Sandbox) -> Completed:
+            options = {"timeout_sec": seconds, "limit": limit, "begun": begun}
+            try:
+                return Workspace(sandbox).exec(command, stdin, cwd=cwd, env=env, **options)
+            except (CommandTimeoutError, OutputLimitError) as error:
+                raise killed(error, error.stdout, error.stderr) from error
+            finally:
+                session.program = None
+
+        said = command if isinstance(command, str) else " ".join(map(str, command))
+        return await self.use(session, work, said)
+
     async def interrupt(self, session: Session) -> None:
-        """Raise KeyboardInterrupt in the code that runs in a session. While none runs, nothing happens."""
+        """Raise KeyboardInterrupt in the code that runs in a session, or kill its command. If none runs, do nothing."""
+        if (program := session.program) is not None:
+            program.stop()
         await asyncio.to_thread(session.sandbox.interrupt)
 
     async def end(self, session: Session) -> None:
