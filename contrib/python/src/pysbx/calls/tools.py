@@ -20,6 +20,8 @@ Message = dict[str, Any]
 
 MAX_TOOLS = 1000
 MAX_BYTES = 1 << 32
+# Types of JSON schemas as annotations.
+TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "object": "dict"}
 
 
 class Tools:
@@ -181,3 +183,67 @@ def _stub(spec: Message) -> str:
         lines += f'"""{doc}"""'.splitlines() if "\n" not in doc else [*f'"""{doc}'.splitlines(), '"""']
     lines.append("...")
     return "\n".join([lines[0], *(f"    {line}".rstrip() for line in lines[1:])])
+
+
+def _type_of(schema: Any) -> str:
+    """Return an annotation for a JSON schema: as much as a reader of the signature needs."""
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if kind == "array":
+        return f"list[{_type_of(schema.get('items'))}]"
+    kinds = kind if isinstance(kind, list) else [kind]
+    return " | ".join(TYPES.get(one, "Any") if isinstance(one, str) else "Any" for one in kinds)
+
+
+def signature_of(schema: Mapping[str, Any]) -> inspect.Signature:
+    """Return the signature of a tool by its schema. A parameter that may be left out is given by name only."""
+    properties = schema.get("properties") or {}
+    required = set(schema.get("required") or ())
+    named = {name: about for name, about in properties.items() if name.isidentifier() and not keyword.iskeyword(name)}
+    made = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD if name in required else inspect.Parameter.KEYWORD_ONLY,
+            annotation=_type_of(about),
+            default=inspect.Parameter.empty
+            if name in required
+            else about.get("default")
+            if isinstance(about, Mapping)
+            else None,
+        )
+        for name, about in sorted(named.items(), key=lambda item: item[0] not in required)
+    ]
+    if len(named) < len(properties) or not properties:
+        free = "others"
+        while free in named:
+            free += "_"
+        made.append(inspect.Parameter(free, inspect.Parameter.VAR_KEYWORD))
+    return inspect.Signature(made)
+
+
+def from_schema(
+    tell: Callable[[dict[str, Any]], Any], description: str, schema: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """Return a tool that hands its arguments on by name. What is behind it decides on those that are left out.
+
+    Args:
+        tell: is given the arguments.
+        description: what the tool does.
+        schema: the JSON schema of the arguments: an object.
+    """
+    signature = signature_of(schema)
+    lines = [
+        f"    {name}: {about['description']}"
+        for name, about in (schema.get("properties") or {}).items()
+        if isinstance(about, Mapping) and about.get("description")
+    ]
+
+    def call(*positional: Any, **named: Any) -> Any:
+        arguments = signature.bind(*positional, **named).arguments
+        for one in signature.parameters.values():
+            if one.kind is inspect.Parameter.VAR_KEYWORD:
+                arguments |= arguments.pop(one.name, {})
+        return tell(arguments)
+
+    call.__doc__ = "\n".join([description, "", "Args:", *lines]) if lines else description
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call

@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import inspect
 import keyword
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
 from mcp import Client
 from mcp_types import AudioContent, CallToolResult, ImageContent, TextContent, Tool
 
-TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "object": "dict"}
+from pysbx.calls.tools import from_schema
+
 MAX_PAGES = 100
 
 
@@ -28,47 +28,6 @@ def name_of(text: str) -> str:
     """Return a name that a function can have in a program, for that of a tool."""
     found = re.sub(r"\W", "_", text).lstrip("_") or "tool"
     return f"{'' if found[0].isalpha() else 'tool_'}{found}{'_' if keyword.iskeyword(found) else ''}"
-
-
-def _type_of(schema: Any) -> str:
-    """Return an annotation for a JSON schema: as much as a reader of the signature needs."""
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    if kind == "array":
-        return f"list[{_type_of(schema.get('items'))}]"
-    kinds = kind if isinstance(kind, list) else [kind]
-    return " | ".join(TYPES.get(one, "Any") if isinstance(one, str) else "Any" for one in kinds)
-
-
-def signature_of(tool: Tool) -> inspect.Signature:
-    """Return the signature of a tool. A parameter that may be left out is given by name only."""
-    properties = tool.input_schema.get("properties") or {}
-    required = set(tool.input_schema.get("required") or ())
-    named = {name: about for name, about in properties.items() if name.isidentifier() and not keyword.iskeyword(name)}
-    made = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD if name in required else inspect.Parameter.KEYWORD_ONLY,
-            annotation=_type_of(about),
-            default=inspect.Parameter.empty
-            if name in required
-            else about.get("default")
-            if isinstance(about, Mapping)
-            else None,
-        )
-        for name, about in sorted(named.items(), key=lambda item: item[0] not in required)
-    ]
-    if len(named) < len(properties) or not properties:
-        free = next(name for name in ("others", "others_", "others__") if name not in named)
-        made.append(inspect.Parameter(free, inspect.Parameter.VAR_KEYWORD))
-    return inspect.Signature(made)
-
-
-def _doc_of(tool: Tool) -> str:
-    lines = [tool.description or tool.title or tool.name]
-    for name, about in (tool.input_schema.get("properties") or {}).items():
-        if isinstance(about, Mapping) and about.get("description"):
-            lines.append(f"    {name}: {about['description']}")
-    return "\n".join([lines[0], "", "Args:", *lines[1:]]) if len(lines) > 1 else lines[0]
 
 
 def value_of(answer: CallToolResult) -> Any:
@@ -137,18 +96,8 @@ class _Connection:
 
     def function(self, tool: Tool) -> Callable[..., Any]:
         """Return a function that calls a tool. The server decides on arguments that the caller leaves out."""
-        signature = signature_of(tool)
-
-        def call(*positional: Any, **named: Any) -> Any:
-            arguments = signature.bind(*positional, **named).arguments
-            for one in signature.parameters.values():
-                if one.kind is inspect.Parameter.VAR_KEYWORD:
-                    arguments |= arguments.pop(one.name, {})
-            return self.call(tool.name, arguments)
-
-        call.__doc__ = _doc_of(tool)
-        call.__signature__ = signature  # type: ignore[attr-defined]
-        return call
+        about = tool.description or tool.title or tool.name
+        return from_schema(lambda arguments: self.call(tool.name, arguments), about, tool.input_schema)
 
 
 @contextlib.contextmanager

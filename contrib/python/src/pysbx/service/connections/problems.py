@@ -70,6 +70,7 @@ JSON = Kind("json", 400, "the body is not a JSON object", "send one, with the he
 NO_SESSION = Kind("no-session", 404, "there is no such session", "start one, and use the identifier that comes back")
 ENDED = Kind("session-ended", 410, "the session has ended", "start another; its files and names are gone")
 NO_FILE = Kind("no-file", 404, "there is no such file, or it cannot be read", "list the session's files")
+NO_CALL = Kind("no-call", 404, "no such call waits for an answer", "answer each call of a tool once, in its time")
 NO_METRICS = Kind("no-metrics", 404, "there are no metrics", f"on the server's machine, {with_extra('metrics')}")
 TIMED_OUT = Kind("timed-out", 422, "the command took too long", "give it more time, or start it in the background")
 OUTPUT = Kind("output-limit", 422, "the command has written too much", "let it write to a file")

@@ -42,6 +42,7 @@ from pysbx.service.connections.problems import (
     problem_of,
 )
 from pysbx.service.http.bodies import NO_CONTENT, Binary, Strict, content_of, reported
+from pysbx.service.http.callbacks import WithTools, add_tool_results, callback_of, check_streamed
 from pysbx.service.http.checkpoints import add_checkpoints
 from pysbx.service.http.fields import with_limits
 from pysbx.service.http.idempotency import Idempotent
@@ -50,11 +51,12 @@ from pysbx.service.http.pages import add_pages
 from pysbx.service.http.report import Report, report_of
 from pysbx.service.http.simple_api import add_plain, blocked_in, rules_of
 from pysbx.service.observe.metrics import Meters
+from pysbx.service.sandboxes.callbacks import EVENT, Book, OnOutput, heard
 from pysbx.service.sandboxes.choices import LIMITS, Choices
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.preparation import Prepared
 from pysbx.service.sandboxes.readiness import Probe, Readiness
-from pysbx.service.sandboxes.sessions import OnOutput, Session, Sessions, check_timeout
+from pysbx.service.sandboxes.sessions import Session, Sessions, check_timeout
 from pysbx.service.sandboxes.state import State
 from pysbx.version import VERSION
 
@@ -110,7 +112,11 @@ class SessionProgram(Program):
     )
 
 
-class RunRequest(SandboxRequest, Program):
+class SessionRequest(SandboxRequest, WithTools):
+    """The sandbox of a session, and its tools."""
+
+
+class RunRequest(SandboxRequest, Program, WithTools):
     """A program, and the sandbox for it."""
 
     # files_of checks the contents: pydantic would describe each wrong one, which takes long.
@@ -268,6 +274,7 @@ async def stream(
     ended: Callable[[], str] = lambda: "",
     *,
     abandon: bool,
+    gone: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[str]:
     """Yield a run as server-sent events: stdout and stderr as they come, then result or problem.
 
@@ -276,6 +283,7 @@ async def stream(
         start: begins the run; is given what is to be called with output.
         ended: returns why the session has ended, or "".
         abandon: cancel the run when the client goes.
+        gone: called when the client goes before the end.
     """
     loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[str, str] | None]()
 
@@ -298,13 +306,19 @@ async def stream(
                 continue
             if item is None:
                 break
-            yield _event(item[0], {"text": clean(item[1])})
+            yield (
+                f"event: {EVENT}\ndata: {item[1]}\n\n"
+                if item[0] == EVENT
+                else _event(item[0], {"text": clean(item[1])})
+            )
         try:
             done, why = task.result(), ended()
             yield await jobs.aside(lambda: f"event: result\ndata: {report_of(done, why).model_dump_json()}\n\n")
         except Exception as error:
             yield _event("problem", problem_of(error).content())
     finally:
+        if not task.done():
+            gone()
         if abandon:
             task.cancel()
 
@@ -382,13 +396,15 @@ def _other_body(request: Request, error: Mapping[str, Any]) -> str:
     return f"it is {OF_JSON.get(type(found), 'a number')}"
 
 
-def _add_runs(app: FastAPI, offer: Choices, jobs: Jobs) -> None:
+def _add_runs(app: FastAPI, offer: Choices, jobs: Jobs, book: Book) -> None:
     @app.post("/v1/run", response_model=Report, responses=EVENTS)
     async def run(request: Request, wanted: RunRequest) -> Response:
         """Run a program in a fresh sandbox; with Accept: text/event-stream, its output is sent as it comes."""
         options, files, stdin = await jobs.aside(
             lambda: (options_of(offer, wanted), files_of(wanted), input_of(wanted))
         )
+        is_stream, callback = EVENT_STREAM in request.headers.get("accept", ""), callback_of(book, wanted)
+        check_streamed(callback, is_stream=is_stream)
 
         def work(cancel: int, on_output: OnOutput | None) -> Execution:
             given: dict[str, Any] = {"argv": tuple(wanted.argv), "stdin": stdin}
@@ -397,12 +413,15 @@ def _add_runs(app: FastAPI, offer: Choices, jobs: Jobs) -> None:
                     "on_stdout": lambda text: on_output("stdout", text),
                     "on_stderr": lambda text: on_output("stderr", text),
                 }
-            return run_chosen(options, wanted.code, files=files, cancel=cancel, **given)
+            if callback is not None:
+                given["tools"] = callback.tools
+            with heard(callback, on_output):
+                return run_chosen(options, wanted.code, files=files, cancel=cancel, **given)
 
         def begin(run_it: Callable[[int], Execution]) -> Awaitable[Execution]:
             return jobs.run(run_it, options, code=wanted.code)
 
-        if EVENT_STREAM in request.headers.get("accept", ""):
+        if is_stream:
             return StreamingResponse(
                 stream(jobs, lambda on_output: begin(lambda cancel: work(cancel, on_output)), abandon=True),
                 media_type=EVENT_STREAM,
@@ -411,15 +430,16 @@ def _add_runs(app: FastAPI, offer: Choices, jobs: Jobs) -> None:
         return Response(status_code=499) if done is None else await jobs.aside(lambda: reported(done))
 
 
-def _add_sessions(app: FastAPI, offer: Choices, jobs: Jobs, sessions: Sessions) -> None:
+def _add_sessions(app: FastAPI, offer: Choices, jobs: Jobs, sessions: Sessions, book: Book) -> None:
     def find(identifier: str) -> Session:
         return sessions.find(caller.get(), identifier)
 
     @app.post("/v1/sessions", status_code=201, name="start_session")
-    async def start(response: Response, wanted: SandboxRequest | None = None) -> Started:
+    async def start(response: Response, wanted: SessionRequest | None = None) -> Started:
         """Start a session: names, modules and files of one run are there in the next."""
-        options = await jobs.aside(lambda: options_of(offer, wanted or SandboxRequest(profile=None, packages=[])))
-        session = await sessions.start(caller.get(), options)
+        wish = wanted or SessionRequest(profile=None, packages=[], tools=[])
+        options = await jobs.aside(lambda: options_of(offer, wish))
+        session = await sessions.start(caller.get(), options, callback_of(book, wish))
         response.headers["Location"] = f"/v1/sessions/{session.id}"
         return Started(id=session.id, idle_sec=sessions.idle_sec)
 
@@ -436,6 +456,7 @@ def _add_sessions(app: FastAPI, offer: Choices, jobs: Jobs, sessions: Sessions) 
                     lambda on_output: sessions.run(session, program.code, argv, stdin, on_output, timeout_sec=limit),
                     lambda: session.sandbox.ended,
                     abandon=False,
+                    gone=session.callback.end if session.callback is not None else lambda: None,
                 ),
                 media_type=EVENT_STREAM,
             )
@@ -593,12 +614,14 @@ def make_api(works: State) -> FastAPI:
 
     _add_problems(app)
     _add_operation(app, works.probe, works.meters)
-    _add_runs(app, offer, jobs)
+    book = Book()
+    add_tool_results(app, book)
+    _add_runs(app, offer, jobs, book)
     add_plain(app, offer, jobs, execute=not works.agent_sandbox)
     if works.agent_sandbox:
         add_agent_sandbox(app, offer, sessions)
     add_pages(app, agent_sandbox=works.agent_sandbox)
-    _add_sessions(app, offer, jobs, sessions)
+    _add_sessions(app, offer, jobs, sessions, book)
     add_commands(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))
     add_workspace(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))
     add_checkpoints(app, sessions, lambda identifier: sessions.find(caller.get(), identifier))

@@ -20,7 +20,10 @@ EVENTS: dict[int | str, Json] = {
     200: {
         "content": {
             "text/event-stream": {
-                "schema": {"type": "string", "description": "events stdout and stderr, then result or problem"}
+                "schema": {
+                    "type": "string",
+                    "description": "events stdout, stderr and tool_call, then result or problem",
+                }
             }
         }
     }

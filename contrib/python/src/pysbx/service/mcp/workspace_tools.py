@@ -78,7 +78,9 @@ class WorkspaceTools:
                 done = await self._sessions.execute(session, argv, given, timeout_sec, cwd=cwd, env=env)
             streams = [text_or_base64(done.stdout), text_or_base64(done.stderr)]
             if all(isinstance(one, str) for one in streams):
-                found = Executed(exit_code=done.exit_code, stdout=str(streams[0]), stderr=str(streams[1]))
+                found = Executed(
+                    exit_code=done.exit_code, stdout=str(streams[0]), stderr=str(streams[1]), encoding="text"
+                )
             else:
                 coded = [base64.b64encode(one).decode() for one in (done.stdout, done.stderr)]
                 found = Executed(exit_code=done.exit_code, stdout=coded[0], stderr=coded[1], encoding="base64")

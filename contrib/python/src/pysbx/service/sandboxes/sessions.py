@@ -25,12 +25,12 @@ from pysbx.frameworks.workspace import OUTPUT, Workspace
 from pysbx.options.options import Options
 from pysbx.service.connections.problems import ENDED, NO_SESSION, REQUEST, SESSIONS, Problem, killed
 from pysbx.service.sandboxes.allowance import Allowance, Ledger
+from pysbx.service.sandboxes.callbacks import Callback, OnOutput, heard
 from pysbx.service.sandboxes.jobs import Jobs
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-OnOutput = Callable[[str, str], None]
 
 # Sessions that have ended, of which it is still known why.
 REMEMBERED = 1000
@@ -47,8 +47,9 @@ SHOWN = 6
 class Session:
     """A session, from its start until its sandbox has ended."""
 
-    def __init__(self, owner: str, options: Options) -> None:
+    def __init__(self, owner: str, options: Options, callback: Callback | None = None) -> None:
         """Prepare the session; it starts at its first use."""
+        self.callback = callback
         self.id = secrets.token_urlsafe(18)
         self.owner = owner
         self.cancel = Cancel()
@@ -66,6 +67,7 @@ class Session:
         self.on_output: OnOutput | None = None
         self.sandbox = Sandbox._chosen(
             options,
+            tools=callback.tools if callback is not None else None,
             cancel=self.cancel.descriptor,
             on_stdout=lambda text: self._hand_on("stdout", text),
             on_stderr=lambda text: self._hand_on("stderr", text),
@@ -119,15 +121,15 @@ class Sessions:
         self._known: dict[str, Session] = {}
         self._ended: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
-    async def start(self, owner: str, options: Options) -> Session:
-        """Start a session for a caller.
+    async def start(self, owner: str, options: Options, callback: Callback | None = None) -> Session:
+        """Start a session for a caller, perhaps with tools of the caller.
 
         Raises:
             Problem: there are too many, or the server is stopping.
             SandboxError: it cannot be started.
         """
         # Not by a run: its Execution would hide that the session could not begin.
-        return await self._begin(owner, options, lambda new: self._use(new, lambda sandbox: sandbox.files()))
+        return await self._begin(owner, options, callback, lambda new: self._use(new, lambda sandbox: sandbox.files()))
 
     async def fork(self, session: Session) -> Session:
         """Start a second session that continues from the state of a session, after the uses that wait already.
@@ -139,16 +141,23 @@ class Sessions:
         forked = await self._begin(
             session.owner,
             session.options,
+            session.callback.again() if session.callback is not None else None,
             lambda new: self.use(session, lambda sandbox: sandbox._fork_into(new.sandbox)),
         )
         forked.sent = session.sent
         return forked
 
-    async def _begin(self, owner: str, options: Options, work: Callable[[Session], Awaitable[object]]) -> Session:
+    async def _begin(
+        self,
+        owner: str,
+        options: Options,
+        callback: Callback | None,
+        work: Callable[[Session], Awaitable[object]],
+    ) -> Session:
         self._ledger.check_sessions(len(self.of(owner)))
         if len(self._known) >= self._most:
             raise Problem(SESSIONS, f"there are {self._most}, which is the most", retry_sec=RETRY_SEC)
-        session = Session(owner, options)
+        session = Session(owner, options, callback)
         self._known[session.id] = session
         try:
             await work(session)
@@ -272,7 +281,8 @@ class Sessions:
         def work(sandbox: Sandbox) -> Execution:
             session.on_output = on_output
             try:
-                return sandbox.run(source, argv, stdin, timeout_sec=timeout_sec)
+                with heard(session.callback, on_output):
+                    return sandbox.run(source, argv, stdin, timeout_sec=timeout_sec)
             finally:
                 session.on_output = None
 
@@ -312,9 +322,10 @@ class Sessions:
             session.program = program
 
         def work(sandbox: Sandbox) -> Completed:
-            options = {"timeout_sec": seconds, "limit": limit, "begun": begun}
             try:
-                return Workspace(sandbox).exec(command, stdin, cwd=cwd, env=env, **options)
+                return Workspace(sandbox).exec(
+                    command, stdin, cwd=cwd, env=env, timeout_sec=seconds, limit=limit, begun=begun
+                )
             except (CommandTimeoutError, OutputLimitError) as error:
                 raise killed(error, error.stdout, error.stderr) from error
             finally:
