@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import socket
@@ -21,10 +22,10 @@ from typing import Any
 import httpx
 import pytest
 import websockets
-from jupyter_server.auth import passwd
 
 PROGRAM = (sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())")
 SECRET = "a-secret-for-tests-only"
+HASHED = f"sha256:salt:{hashlib.sha256(f'{SECRET}salt'.encode()).hexdigest()}"  # as the server keeps a password
 # Of each server: its module, and its options for the default kernel, the port and the token.
 SERVERS = {
     "jupyter_server": ("MappingKernelManager.default_kernel_name", "ServerApp.port", "IdentityProvider.token"),
@@ -48,7 +49,7 @@ def serving(module: str, environ: dict[str, str], folder: Path, *, password: boo
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
     kernel, port_name, token = SERVERS[module]
-    secret = f"PasswordIdentityProvider.hashed_password={passwd(SECRET, 'sha256')}" if password else f"{token}={SECRET}"
+    secret = f"PasswordIdentityProvider.hashed_password={HASHED}" if password else f"{token}={SECRET}"
     options = (f"{kernel}=sand", f"{port_name}={port}", f"{port_name}_retries=0", secret, "ServerApp.allow_root=True")
     log = folder / "log"
     with log.open("w") as file:

@@ -33,5 +33,5 @@ def test_program(section: str, tmp_path: Path) -> None:
     assert shown == wanted
 
 
-def test_each_section_has_a_program() -> None:
-    assert len(SECTIONS) == 10
+def test_the_programs_are_found() -> None:
+    assert len(SECTIONS) == 7
