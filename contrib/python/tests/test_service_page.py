@@ -153,6 +153,9 @@ def test_colours_for_a_terminal_are_colours_of_the_page(page: Page) -> None:
     assert "<b>bold</b>" in run(page, "print('\\x1b[1m<b>bold</b>\\x1b[0m')")
     failed = run(page, "import sys; print('\\x1b[31m', end='', file=sys.stderr); 1 / 0")
     assert "ZeroDivisionError" in failed and "\x1b" not in failed
+    bar = "import time\nprint('start')\nfor part in range(0, 101, 50):\n"
+    bar += "    print(f'\\r{part}%', end='', flush=True)\n    time.sleep(0.1)"
+    assert run(page, f"{bar}\nprint('\\r\\nend')") == "start\n100%\nend\n"
 
 
 @needs_browser

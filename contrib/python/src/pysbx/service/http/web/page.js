@@ -14,6 +14,7 @@ const MOST = 1_000_000;
 
 let running = null; // {abort, session} while a program runs
 let shown = 0;
+let returned = false; // the last character was a carriage return
 let colours = {}; // of each kind of output
 
 function complain(error) {
@@ -68,6 +69,7 @@ new ResizeObserver(() => { by("gutter").style.height = `${code.clientHeight}px`;
 
 function clear() {
   shown = 0;
+  returned = false;
   colours = {};
   for (const id of ["facts", "output"]) by(id).replaceChildren();
   for (const id of ["violations", "figures", "files"]) by(id).hidden = true;
@@ -78,6 +80,21 @@ function clear() {
   by("files").querySelector("ul").replaceChildren();
 }
 
+// A carriage return begins the line again, as in a terminal. Progress bars need it.
+function put(output, className, piece) {
+  while (returned && !piece.startsWith("\n") && output.lastChild) {
+    const text = output.lastChild.lastChild;
+    const kept = text.data.lastIndexOf("\n") + 1;
+    shown -= text.length - kept;
+    text.data = text.data.slice(0, kept);
+    if (kept) break;
+    text.remove();
+    if (!output.lastChild.lastChild) output.lastChild.remove();
+  }
+  if (output.lastChild && output.lastChild.className === className) output.lastChild.append(piece);
+  else output.append(element("span", { className }, piece));
+}
+
 function write(text, kind = "") {
   const output = by("output");
   const below = output.scrollHeight - output.scrollTop - output.clientHeight < 40;
@@ -85,8 +102,10 @@ function write(text, kind = "") {
     colours[kind] = colours[kind] || new Colours();
     for (const [classes, part] of colours[kind].parts(text.slice(0, MOST - shown))) {
       const className = `${kind} ${classes}`.trim();
-      if (output.lastChild && output.lastChild.className === className) output.lastChild.append(part);
-      else output.append(element("span", { className }, part));
+      for (const piece of part.match(/\r|[^\r]+/g) || []) {
+        if (piece !== "\r") put(output, className, piece);
+        returned = piece === "\r";
+      }
     }
     if (shown + text.length >= MOST) output.append(element("span", { className: "warn" }, "\n[the page shows no more]\n"));
   }
