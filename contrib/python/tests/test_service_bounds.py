@@ -142,6 +142,8 @@ def test_servers_that_do_not_start(
     assert "No such file" in refused(capsys, path, "--token-file", f"{tmp_path}/none")
     (tmp_path / "empty").touch()
     assert "it is empty" in refused(capsys, path, "--token-file", f"{tmp_path}/empty")
+    (tmp_path / "named").write_text(f"{'a' * 32}\nthe-service-of-alice {'b' * 32}\n")
+    assert "line 2: one token a line" in refused(capsys, path, "--token-file", f"{tmp_path}/named")
     (tmp_path / "binary").write_bytes(b"\xff")
     assert f"token file '{tmp_path}/binary'" in refused(capsys, path, "--token-file", f"{tmp_path}/binary")
     assert f"listen: '{tmp_path}/none': No such" in refused(capsys, f"unix:{tmp_path}/none/s")

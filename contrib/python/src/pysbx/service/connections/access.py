@@ -82,11 +82,15 @@ def read_tokens(file: str | None) -> Access:
     if file is None:
         return Access((given,) if given else ())
     try:
-        found = tuple(Path(file).read_text(encoding="utf-8").split())
+        lines = [line.strip() for line in Path(file).read_text(encoding="utf-8").splitlines()]
     except UnicodeDecodeError as error:
         raise ValueError(f"token file '{file}': {error}") from error
+    found = tuple(filter(None, lines))
     if not found:
         raise ValueError(f"token file '{file}': it is empty")
+    for number, line in enumerate(lines, 1):
+        if len(line.split()) > 1:  # a name before the token would be a token itself
+            raise ValueError(f"token file '{file}', line {number}: one token a line, and nothing else")
     return Access(found, file)
 
 
