@@ -1,6 +1,7 @@
-/* checkpoint and restore: accepted by name, so that the caller gets a clear answer. No options are parsed
- * here, because Podman tests for support with them. It infers support from a `checkpoint --help` that
- * succeeds, and from a `restore --lsm-mount-context` that asks for an argument. */
+/* checkpoint and restore: accepted by name, so that the caller hears what to use instead. No options are
+ * parsed here, because Podman tests for support with them. It infers support from a `checkpoint --help` that
+ * succeeds, and from a `restore --lsm-mount-context` that asks for an argument. So the errors must not have
+ * the words of crun and runc, "requires an argument" and "needs an argument". */
 #include <errno.h>
 #include <limits.h>
 
@@ -11,7 +12,19 @@ static int checkpoint_refuse(struct invocation *invocation, void *values, struct
 {
     (void)invocation;
     (void)values;
-    return error_text(err, -EOPNOTSUPP, "this runtime does not checkpoint or restore containers");
+    return error_text(
+        err, -EOPNOTSUPP,
+        "this runtime does not checkpoint containers: 'warm save' saves a Python process that has "
+        "parked itself, and Sandbox.snapshot() of the package pysbx saves a session");
+}
+
+static int restore_refuse(struct invocation *invocation, void *values, struct error *err)
+{
+    (void)invocation;
+    (void)values;
+    return error_text(err, -EOPNOTSUPP,
+                      "this runtime does not restore containers: 'run --snapshot' continues a process that "
+                      "'warm save' has saved, and 'pysbx sessions restore' a session");
 }
 
 const struct command command_checkpoint = {
@@ -29,5 +42,5 @@ const struct command command_restore = {
     .summary = "not available",
     .options = command_no_options,
     .unparsed = true,
-    .run = checkpoint_refuse,
+    .run = restore_refuse,
 };

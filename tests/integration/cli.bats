@@ -143,6 +143,19 @@ with_value() {
     [[ $stderr != *argument* ]]
 }
 
+@test "checkpoint, restore: with the options of engines, a refusal that names what to use, and nothing is touched" {
+    start_sleeping box
+    expect 1 runtime checkpoint --image-path image --work-path work --leave-running --tcp-established --file-locks box
+    stderr_has "does not checkpoint containers: 'warm save' saves"
+    stderr_has "Sandbox.snapshot()"
+    status_is box running
+    expect 1 runtime restore --image-path image --work-path work --bundle "$PWD/bundle" --pid-file pid --detach copy
+    stderr_has "does not restore containers: 'run --snapshot' continues"
+    stderr_has "'pysbx sessions restore'"
+    expect 1 runtime state copy
+    [[ ! -e image && ! -e work && ! -e pid ]]
+}
+
 @test "a full disk is an error" {
     [[ -w /dev/full ]] || skip "/dev/full is missing"
     local command
