@@ -156,7 +156,7 @@ int labels_check(struct arena *a, const struct start *start, int root, const str
     const char *end = report->data + report->size;
     for (const char *record = report->data; record < end; record += strlen(record) + 1) {
         const char *path = record + 1;
-        if (record[0] != 'f' || !is_in_volume(start->spec, path))
+        if ((record[0] != 'f' && record[0] != 's') || !is_in_volume(start->spec, path))
             continue;
         cleanup_fd int fd = path_open_in_root(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
         const char *label = fd >= 0 ? selinux_file_label(a, fd) : NULL;

@@ -1,6 +1,7 @@
 /* Manifests: each kind of change is found, damage is an error, and shadowing files are noticed. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -568,12 +569,57 @@ static void test_places(void)
     arena_free(&a);
 }
 
+/* The times of a file in a tmpfs do not tell that a page was written to which is mapped already. */
+static void test_mapped(void)
+{
+    static const struct {
+        const char *name, *text;
+        size_t size;
+        int code;
+    } rows[] = {
+        {"a file that was read", REPORT("v3\0f/lib/a.py\0r\0"), -ESTALE},
+        {"a file of which only the content was read", REPORT("v3\0c/lib/a.py\0r\0"), -ESTALE},
+        {"a file of which only the status was read", REPORT("v3\0s/lib/a.py\0r\0"), 0},
+        {"… and later the content", REPORT("v3\0s/lib/a.py\0c/lib/a.py\0r\0"), -ESTALE},
+        {"… and later the presence", REPORT("v3\0s/lib/a.py\0p/lib/a.py\0r\0"), 0},
+    };
+    char path[] = "/dev/shm/pysbx-unit.XXXXXX";
+    int usual = root;
+    if (mkdtemp(path) == NULL || (root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+        bail_out("'%s': %s", path, strerror(errno));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct arena a = {0};
+        struct error err = {0};
+        struct root_view view = {.root = root};
+        make_directory("lib");
+        put_in("lib", "a.py", "a");
+        cleanup_fd int fd = openat(root, "lib/a.py", O_RDWR | O_CLOEXEC);
+        volatile char *content = fd < 0 ? MAP_FAILED : mmap(NULL, 1, PROT_WRITE, MAP_SHARED, fd, 0);
+        if (content == MAP_FAILED)
+            bail_out("map a file: %s", strerror(errno));
+        content[0] = 'a';
+        struct manifest *m = build(&a, rows[i].text, rows[i].size, builder_environment);
+        is_int(manifest_verify(m, &view, NULL, &err), 0, "%s: unchanged", rows[i].name);
+        content[0] = 'A';
+        is_int(manifest_verify(m, &view, NULL, &err), rows[i].code, "%s: a mapped page changes",
+               rows[i].name);
+        munmap((void *)(uintptr_t)content, 1);
+        unlinkat(root, "lib/a.py", 0);
+        arena_free(&a);
+    }
+    unlinkat(root, "lib", AT_REMOVEDIR);
+    close(root);
+    rmdir(path);
+    root = usual;
+}
+
 int main(void)
 {
     if (mkdtemp(root_path) == NULL)
         bail_out("cannot make a directory");
     root = open(root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     test_changes();
+    test_mapped();
     test_facts();
     test_environment();
     test_places();

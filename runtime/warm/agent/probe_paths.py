@@ -60,10 +60,13 @@ def look_around(watch: Watch) -> None:
 
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", {})  # other attributes would load lazy modules
-        for attribute in "__file__", "__cached__":
-            path = names.get(attribute)
-            if isinstance(path, str) and kind_of(path) != "a":
-                watch.files.add(path)
+        source, cached = (names.get(attribute) for attribute in ("__file__", "__cached__"))
+        compiled = isinstance(cached, str) and kind_of(cached) == "f"
+        if compiled:
+            watch.files.add(cached)
+        if isinstance(source, str) and kind_of(source) != "a":
+            # The trace has it if it was read after all.
+            (watch.status if compiled else watch.files).add(source)
         try:
             watch.directories.update(filter(lambda p: isinstance(p, str), names.get("__path__", ())))
         except Exception:  # __path__ may be any object
@@ -128,7 +131,7 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     opened = set(map(real, trace.files))
     kinds = {path: kind_of(path) for path in paths - (mapped - asked)}
     kinds.update((path, "c") for path in opened - asked if kinds.get(path) == "f")
-    for looked_at, of_file in (watch.status | trace.status, "f"), (watch.presence | trace.presence, "p"):
+    for looked_at, of_file in (watch.status | trace.status, "s"), (watch.presence | trace.presence, "p"):
         for path in set(map(real, looked_at)) - kinds.keys():
             of_directory = "d" if path in times else "D"
             kinds[path] = {"d": of_directory, "f": of_file, "a": "a"}[kind_of(path)]

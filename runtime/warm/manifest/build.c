@@ -194,6 +194,8 @@ static int put_entry(struct builder *b, struct output *out, int dir, const struc
         b->has_acl = true; /* it may have one */
     else
         note_acl(b, file);
+    if (item->unread)
+        return 0;
     return put_content(b, file < 0 ? -errno : file, item->name, id.size, item->status, &entry->content, err);
 }
 

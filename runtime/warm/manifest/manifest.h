@@ -21,6 +21,7 @@ struct root_view;
  *   v  sys.version.
  *   f  a file.
  *   c  a file of which only the content was read.
+ *   s  a file of which only the status was read.
  *   d  a directory.
  *   p  a file of which only existence and type count.
  *   D  the same of a directory.

@@ -27,13 +27,20 @@ static size_t count_records(const char *report, size_t size)
     return count;
 }
 
-static void add_path(struct reader *r, const char *path, bool link, bool kind_only, bool status)
+static void add_path(struct reader *r, char kind, const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash + 1;
     const char *directory = slash == path ? "/" : arena_strndup(r->arena, path, (size_t)(slash - path));
     bool whole = *name == '\0' || str_eq(name, ".") || str_eq(name, "..");
-    struct report_item item = {directory, name, link, kind_only, status};
+    struct report_item item = {
+        .directory = directory,
+        .name = name,
+        .link = kind == 'l',
+        .kind_only = kind == 'p',
+        .status = kind != 'c' && kind != 'p',
+        .unread = kind == 's' || kind == 'p',
+    };
     if (whole)
         item = (struct report_item){.directory = path};
     r->out->items[r->out->item_count++] = item;
@@ -42,17 +49,18 @@ static void add_path(struct reader *r, const char *path, bool link, bool kind_on
 static int take_record(struct reader *r, const char *record, struct error *err)
 {
     const char *text = record + 1;
-    bool is_path = strchr("cfpdDalow", record[0]) != NULL;
+    bool is_path = strchr("cfspdDalow", record[0]) != NULL;
     if (is_path && (text[0] != '/' || strlen(text) >= PATH_MAX))
         return error_text(err, -EPROTO, "the builder reports the path '%.128s', which is not absolute",
                           str_printable(r->arena, text));
     switch (record[0]) {
     case 'c':
     case 'f':
+    case 's':
     case 'p':
     case 'a':
     case 'l':
-        add_path(r, text, record[0] == 'l', record[0] == 'p', record[0] != 'c');
+        add_path(r, record[0], text);
         return 0;
     case 'd':
     case 'D':
@@ -168,6 +176,20 @@ static bool is_reported(const struct report_names *names, const char *name)
     return false;
 }
 
+/* Let the first item of a name, which counts, have the demands of all of them. */
+static void join_demands(struct report *report)
+{
+    for (size_t i = report->item_count; i-- > 1;) {
+        const struct report_item *item = &report->items[i];
+        struct report_item *before = &report->items[i - 1];
+        if (item->name == NULL || before->name == NULL || !str_eq(item->name, before->name) ||
+            !str_eq(item->directory, before->directory))
+            continue;
+        before->status = before->status || item->status;
+        before->unread = before->unread && item->unread;
+    }
+}
+
 /* HOME is handled elsewhere: it is part of the key. If it is not set, the child takes it from the container's
  * /etc/passwd, which then is a file like others. */
 static bool is_home(const char *variable)
@@ -209,7 +231,7 @@ static struct report_names named_variables(struct reader *r)
 static void resolve_variables(struct reader *r)
 {
     if (str_eq(variable_of(r->source->envp, "HOME"), "HOME"))
-        add_path(r, "/etc/passwd", false, false, false);
+        add_path(r, 'c', "/etc/passwd");
     r->out->variables = r->out->whole_environment ? whole_environment(r) : named_variables(r);
     sort_names(&r->out->variables);
 }
@@ -226,5 +248,6 @@ int report_read(struct arena *a, const struct manifest_source *source, struct re
     resolve_variables(&r);
     if (out->item_count > 0)
         qsort(out->items, out->item_count, sizeof(*out->items), by_place);
+    join_demands(out);
     return 0;
 }

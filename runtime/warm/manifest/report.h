@@ -17,6 +17,7 @@ struct report_item {
     bool link;      /* the link itself counts, not its target */
     bool kind_only; /* only its existence and type count */
     bool status;    /* its identity was asked for, not only its content */
+    bool unread;    /* its content was not read */
 };
 
 struct report_names {
