@@ -52,9 +52,21 @@ static int ask(struct tracee *t, long number, const uint64_t arguments[6], void 
     return tracee_read(t, tracee_scratch(t), data, size, err);
 }
 
-static int read_signals(struct tracee *t, struct snapshot_header *out, struct error *err)
+/* A question costs two switches between processes, so ask only for signals whose action is not the default.
+ * Of SIGCHLD the flags count also then (SA_NOCLDWAIT). */
+static int read_signals(struct tracee *t, struct arena *a, struct snapshot_header *out, struct error *err)
 {
+    char *status;
+    uint64_t set;
+    int known = tracee_file(t, a, "status", &status, NULL, err);
+    if (known < 0)
+        return known;
+    if (!dump_text_signals(status, &set))
+        return error_text(err, -EINVAL, "read '/proc/%d/status': signals are missing", (int)t->pid);
+    set |= 1ULL << (SIGCHLD - 1);
     for (int i = 0; i < SNAPSHOT_SIGNALS; i++) {
+        if ((set & 1ULL << i) == 0)
+            continue;
         uint64_t arguments[6] = {(uint64_t)i + 1, 0, tracee_scratch(t), sizeof(uint64_t)};
         int ret = ask(t, SYS_rt_sigaction, arguments, &out->signals[i], sizeof(struct snapshot_signal), err);
         if (ret < 0)
@@ -184,7 +196,7 @@ int dump_state_read(struct tracee *t, struct arena *a, struct snapshot_header *o
     int ret = read_registers(t, &out->thread, err);
     if (ret < 0)
         return ret;
-    ret = read_signals(t, out, err);
+    ret = read_signals(t, a, out, err);
     if (ret < 0)
         return ret;
     ret = read_tid(t, a, &out->thread, err);

@@ -94,6 +94,15 @@ bool dump_text_threads(const char *text, unsigned long *threads, bool *pending)
     return true;
 }
 
+bool dump_text_signals(const char *text, uint64_t *set)
+{
+    const char *ignored = status_value(text, "\nSigIgn:\t"), *caught = status_value(text, "\nSigCgt:\t");
+    if (ignored == NULL || caught == NULL)
+        return false;
+    *set = strtoull(ignored, NULL, 16) | strtoull(caught, NULL, 16);
+    return true;
+}
+
 size_t dump_text_vdso(char *text, struct snapshot_vdso *out, size_t room)
 {
     size_t count = 0;

@@ -43,6 +43,10 @@ int dump_text_own_pid(const char *text);
  * lines is missing. */
 bool dump_text_threads(const char *text, unsigned long *threads, bool *pending);
 
+/* Parse /proc/PID/status for the signals that are ignored or caught; bit n is signal n + 1. False if a field
+ * is missing. */
+bool dump_text_signals(const char *text, uint64_t *set);
+
 /* Read the first `room` vdso and vvar areas from /proc/PID/maps, whose text is changed. Return their
  * number. */
 size_t dump_text_vdso(char *text, struct snapshot_vdso *out, size_t room);
