@@ -35,7 +35,7 @@ _pysbx_runtime() {
     fi
     case $previous in
         -b | --bundle | --root | --cwd) mapfile -t COMPREPLY < <(compgen -d -- "$current") && return ;;
-        -p | --process | -r | --resources | --config | --pid-file | --console-socket | --pidfd-socket | --status-file | --snapshot | --log)
+        -p | --process | -r | --resources | --config | --pid-file | --console-socket | --pidfd-socket | --status-file | --snapshot | --snapshot-base | --log)
             mapfile -t COMPREPLY < <(compgen -f -- "$current") && return
             ;;
         --log-format) mapfile -t COMPREPLY < <(compgen -W 'text json' -- "$current") && return ;;

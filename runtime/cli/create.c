@@ -42,6 +42,13 @@
         {"snapshot",   0,      OPTION_STRING,                                                                \
          AT(snapshot), "FILE", "continue the session that 'warm save' wrote to this file",                   \
          NULL},                                                                                              \
+        {"snapshot-base",                                                                                    \
+         0,                                                                                                  \
+         OPTION_STRING,                                                                                      \
+         AT(snapshot_base),                                                                                  \
+         "FILE",                                                                                             \
+         "the snapshot whose path 'warm save --differences' has printed",                                    \
+         NULL},                                                                                              \
         {"init", 0, OPTION_FLAG, AT(init), NULL, "begin with a minimal init, whose child is the program",    \
          NULL},                                                                                              \
         {"no-pivot",   0,    OPTION_FLAG,                                                                    \

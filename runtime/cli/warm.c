@@ -43,16 +43,33 @@ static int run_build(struct invocation *invocation, void *values, struct error *
 
 /* save */
 
+struct save_values {
+    bool differences;
+};
+
+static const struct option save_options[] = {
+    {"differences", 'd', OPTION_FLAG, offsetof(struct save_values, differences), NULL,
+     "leave out pages that the container's snapshot has, and print its path, for 'run --snapshot-base'",
+     NULL},
+    {0},
+};
+
 static int run_save(struct invocation *invocation, void *values, struct error *err)
 {
-    (void)values;
+    const struct save_values *chosen = values;
+    const char *base = NULL;
     char **args = invocation->args;
     uint64_t pid;
     int ret = str_to_u64(args[1], INT32_MAX, &pid);
     if (ret < 0 || pid == 0)
         return error_text(err, -EINVAL, "'%s' is not a process id", args[1]);
-    const struct save_options save = {.id = args[0], .pid = (pid_t)pid, .file = args[2]};
-    return prewarm_save(invocation->runtime, &save, err);
+    const struct save_options save = {
+        .id = args[0], .pid = (pid_t)pid, .file = args[2], .differences = chosen->differences};
+    ret = prewarm_save(invocation->arena, invocation->runtime, &save, &base, err);
+    if (ret < 0 || base == NULL)
+        return ret;
+    puts(base);
+    return output_finish(err);
 }
 
 /* verify */
@@ -111,7 +128,8 @@ static const struct command command_save = {
     .name = "warm save",
     .arguments = "ID PID FILE",
     .summary = "save a process that has parked itself, for 'run --snapshot FILE'",
-    .options = command_no_options,
+    .options = save_options,
+    .values_size = sizeof(struct save_values),
     .min_args = 3,
     .max_args = 3,
     .run = run_save,

@@ -26,7 +26,7 @@ static int execve_enter(struct process_plan *plan, struct seccomp_handover *hand
 static const struct launch_child child = {.arm = execve_arm, .enter = execve_enter};
 static const struct launch_parent parent = {NULL};
 
-const struct launch launch_execve = {.child = &child, .parent = &parent, .kept = {-1, -1}};
+const struct launch launch_execve = {.child = &child, .parent = &parent, .kept = {-1, -1, -1}};
 
 int launch_enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
                  int channel, struct error *err)

@@ -58,7 +58,7 @@ struct launch_parent {
 };
 
 /* Descriptors that a launch keeps open up to `enter`. */
-#define LAUNCH_KEPT 2
+#define LAUNCH_KEPT 3
 
 struct launch {
     const struct launch_child *child;

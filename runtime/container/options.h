@@ -26,6 +26,7 @@ struct create_options {
     unsigned listen_fds;      /* the number of those from socket activation (sd_listen_fds(3)) */
     /* --snapshot: a session that the program continues; NULL: none */
     const char *snapshot;
+    const char *snapshot_base; /* --snapshot-base: the snapshot that it refers to; NULL: none */
     bool no_pivot, no_new_keyring;
     bool init;                  /* the first process is a minimal init: container/first.h */
     bool detach;                /* run only */

@@ -162,7 +162,7 @@ int process_become(struct process_plan *plan, int copy, struct process_program *
 #define MAX_DESCRIPTOR 1048576U
 
 /* Descriptors that process_close_descriptors can keep: the caller's, and those of the launch. */
-#define MAX_KEPT 8
+#define MAX_KEPT 9
 
 /* Return the lowest descriptor from `first` on that has to stay open, or ~0U if there is none. It is one of
  * `keep`, or belongs to confinement that is not in force yet: Landlock's rules or labels. */

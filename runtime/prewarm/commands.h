@@ -37,11 +37,13 @@ struct save_options {
     pid_t pid; /* in the pid namespace of the caller */
     /* The output: an empty file that only the caller may open, or a path without a file. */
     const char *file;
+    bool differences; /* leave out the pages that the container's snapshot has */
 };
 
 /* Save a process of the container that has parked itself, for create_options.snapshot (`warm save`,
- * warm/session.h). The process goes on waiting, and is of no further use. -ESRCH: it is not a process of the
- * container. */
-int prewarm_save(const struct runtime_options *rt, const struct save_options *options, struct error *err);
+ * warm/session.h). The process goes on waiting, and is of no further use. *base: the path of the snapshot
+ * that has other pages, in the arena, or NULL. -ESRCH: it is not a process of the container. */
+int prewarm_save(struct arena *a, const struct runtime_options *rt, const struct save_options *options,
+                 const char **base, struct error *err);
 
 #endif

@@ -35,7 +35,7 @@ static int create_make(const struct runtime_options *rt, const struct create_opt
     if (ret < 0)
         return ret;
     if (c->plan.has_process || options->snapshot != NULL) {
-        ret = prewarm_prepare(&c->arena, options->snapshot, prewarm, err);
+        ret = prewarm_prepare(&c->arena, options->snapshot, options->snapshot_base, prewarm, err);
         if (ret < 0)
             return ret;
     }

@@ -80,10 +80,14 @@ int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **
     }
     struct prewarm *prewarm = ARENA_NEW(a, struct prewarm);
     *prewarm = (struct prewarm){
-        .launch = {.child = launch_execve.child, .parent = &cold_parent, .state = prewarm, .kept = {-1, -1}},
+        .launch = {.child = launch_execve.child,
+                   .parent = &cold_parent,
+                   .state = prewarm,
+                   .kept = {-1, -1, -1}},
         .start = start,
         .entry = {.file = -1, .lock = -1, .out = -1},
         .agent = -1,
+        .base = -1,
     };
     int root_of_host = prewarm_root_of_host(err);
     if (root_of_host < 0)
@@ -175,7 +179,8 @@ int prewarm_look(struct arena *a, struct prewarm *prewarm, struct error *err)
 }
 
 /* Continue a session, or fail: a cold start would lose its state. */
-static int take_session(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err)
+static int take_session(struct arena *a, const char *session, const char *base, struct prewarm *prewarm,
+                        struct error *err)
 {
     if (prewarm == NULL || prewarm->decision.reason != NULL)
         return error_text(err, -ENOTSUP, "cannot continue from '%s': %s", session,
@@ -186,22 +191,27 @@ static int take_session(struct arena *a, const char *session, struct prewarm *pr
     prewarm->entry.file = session_open(session, &prewarm->entry.mapped, err);
     if (prewarm->entry.file < 0)
         return prewarm->entry.file;
+    int ret = session_open_base(session, &prewarm->entry.mapped, base, &prewarm->base, err);
+    if (ret < 0)
+        return ret;
     const char *reason = refusal(a, prewarm);
     if (reason != NULL)
         return error_text(err, -EACCES, "cannot continue from '%s': %s", session, reason);
     return restore_launch(a, prewarm, err);
 }
 
-static int prepare_session(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err)
+static int prepare_session(struct arena *a, const char *session, const char *base, struct prewarm *prewarm,
+                           struct error *err)
 {
-    int ret = take_session(a, session, prewarm, err);
+    int ret = take_session(a, session, base, prewarm, err);
     return ret < 0 ? error_classify(err, ERROR_SNAPSHOT_UNFIT, ret) : ret;
 }
 
-int prewarm_prepare(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err)
+int prewarm_prepare(struct arena *a, const char *session, const char *base, struct prewarm *prewarm,
+                    struct error *err)
 {
     if (session != NULL)
-        return prepare_session(a, session, prewarm, err);
+        return prepare_session(a, session, base, prewarm, err);
     if (prewarm == NULL)
         return 0;
     struct warm_plan *decision = &prewarm->decision;

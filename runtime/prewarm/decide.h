@@ -30,7 +30,8 @@ int prewarm_look(struct arena *a, struct prewarm *prewarm, struct error *err);
  * Afterwards the launch of the process restores the snapshot, or decision.reason tells why the start is cold.
  * `prewarm` may be NULL. Return 0, or in mode "require" a negative errno. If the program cannot be seen from
  * outside, the child fails instead. A session that cannot be continued is an error in every mode. */
-int prewarm_prepare(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err);
+int prewarm_prepare(struct arena *a, const char *session, const char *base, struct prewarm *prewarm,
+                    struct error *err);
 
 /* Build the snapshot now, regardless of the store's records about this program. Return 0 or a negative
  * errno. */

@@ -85,7 +85,7 @@ void observed_launch(struct arena *a, struct observed_program *observed, struct 
     observed->launch = (struct launch){.child = &observed_child,
                                        .parent = &parent,
                                        .state = observed,
-                                       .kept = {-1, -1},
+                                       .kept = {-1, -1, -1},
                                        .filter = &observed->filter};
     plan->launch = &observed->launch;
 }

@@ -57,6 +57,7 @@ static int restore_launch_prepare(const struct process_plan *plan, const char *p
     const struct restore_request request = {
         .snapshot = &prewarm->entry.mapped,
         .file = prewarm->entry.file,
+        .base = prewarm->base,
         .root = root,
         .agent = prewarm->agent,
         .required = prewarm->decision.mode == WARM_REQUIRE,
@@ -383,6 +384,7 @@ void restore_launch_release(struct prewarm *prewarm)
         munmap(prewarm->queue, sizeof(*prewarm->queue));
     prewarm->queue = NULL;
     fd_close(&prewarm->agent);
+    fd_close(&prewarm->base);
 }
 
 /* Return the agent of the restored process, in memory that no process can change. */
@@ -431,7 +433,7 @@ int restore_launch(struct arena *a, struct prewarm *prewarm, struct error *err)
                                       .state = prewarm,
                                       .in_place = true,
                                       .fallback = prewarm->decision.mode != WARM_REQUIRE,
-                                      .kept = {prewarm->entry.file, prewarm->agent}};
+                                      .kept = {prewarm->entry.file, prewarm->agent, prewarm->base}};
     prewarm->start->process->launch = &prewarm->launch;
     return 0;
 }

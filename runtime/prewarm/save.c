@@ -6,18 +6,28 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/io.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "base/sys.h"
 #include "container/lookup.h"
 #include "prewarm/commands.h"
 #include "prewarm/decide.h"
 #include "warm/config.h"
+#include "warm/dump/place.h"
+#include "warm/dump/request.h"
+#include "warm/dump/text.h"
 #include "warm/session.h"
+#include "warm/store/files.h"
+#include "warm/store/store.h"
+
+#define MAPS_MAX ((size_t)4 << 20) /* bytes of /proc/PID/maps */
 
 struct subject {
     struct arena arena;
@@ -77,7 +87,54 @@ static int save_find(struct subject *s, const struct runtime_options *rt, const 
     return s->proc < 0 ? s->proc : check_membership(s, options->pid, err);
 }
 
-int prewarm_save(const struct runtime_options *rt, const struct save_options *options, struct error *err)
+/* Find the snapshot of the store that the process was restored from, by what it has mapped. Without it, all
+ * pages are written. */
+static void find_base(struct arena *a, int proc, const struct store *store, struct store_entry *entry,
+                      struct dump_base *out)
+{
+    struct error ignored = {0};
+    struct dump_vma_line line;
+    char *text, *save = NULL, key[KEY_NAME_SIZE];
+    enum store_file kind;
+    cleanup_fd int maps = openat(proc, "maps", O_RDONLY | O_CLOEXEC);
+    if (maps < 0 || io_read_fd(a, maps, MAPS_MAX, &text, NULL) < 0)
+        return;
+    for (char *at = strtok_r(text, "\n", &save); at != NULL; at = strtok_r(NULL, "\n", &save)) {
+        if (!dump_text_vma(at, &line) || line.name[0] != '/' ||
+            !store_file_parse(strrchr(line.name, '/') + 1, key, &kind) || kind != STORE_SNAPSHOT ||
+            store_open_item(a, store, key, false, entry, &ignored) < 0)
+            continue;
+        *out = (struct dump_base){.fd = entry->file, .snapshot = &entry->mapped};
+        out->file = (struct dump_file){line.name, line.major, line.minor, line.inode};
+        if (dump_place_is(a, entry->file, &out->file) &&
+            snapshot_as_base(entry->file, key, &out->identity, &ignored) == 0)
+            return;
+        store_release(store, entry);
+        *out = (struct dump_base){.fd = -1};
+    }
+}
+
+static int save_process(struct arena *a, const struct subject *s, const struct save_options *options,
+                        uint64_t limit, int out, const char **path, struct error *err)
+{
+    struct store store = {.dir = -1};
+    struct store_entry entry = {.file = -1, .lock = -1, .out = -1};
+    struct dump_base base = {.fd = -1};
+    struct error ignored = {0};
+    cleanup_fd int root = openat(s->proc, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return error_set(err, -errno, "open the root of process %d", (int)options->pid);
+    if (options->differences && prewarm_open_store(a, &store, &ignored) == 0)
+        find_base(a, s->proc, &store, &entry, &base);
+    int ret = session_save(options->pid, root, limit, base.fd >= 0 ? &base : NULL, out, err);
+    *path = ret == 0 && base.fd >= 0 ? path_join(a, store.path, entry.name) : NULL;
+    store_release(&store, &entry);
+    store_close(&store);
+    return ret;
+}
+
+int prewarm_save(struct arena *a, const struct runtime_options *rt, const struct save_options *options,
+                 const char **base, struct error *err)
 {
     __attribute__((cleanup(save_subject_close))) struct subject s = {.dir = -1, .pidfd = -1, .proc = -1};
     struct warm_config config;
@@ -86,14 +143,11 @@ int prewarm_save(const struct runtime_options *rt, const struct save_options *op
     ret = root_of_host < 0 ? root_of_host : warm_config_read(&s.arena, NULL, root_of_host, &config, err);
     if (ret < 0)
         return ret;
-    cleanup_fd int root = openat(s.proc, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0)
-        return error_set(err, -errno, "open the root of process %d", (int)options->pid);
     cleanup_fd int out = session_create(options->file, err);
     if (out < 0)
         return out;
     (void)signal(SIGXFSZ, SIG_IGN); /* the caller's RLIMIT_FSIZE is an error then: setrlimit(2) */
-    ret = session_save(options->pid, root, config.max_size, out, err);
+    ret = save_process(a, &s, options, config.max_size, out, base, err);
     /* If the process still lives, its number was not used by another one meanwhile. */
     if (ret == 0 && has_ended(s.pidfd)) {
         (void)!ftruncate(out, 0);

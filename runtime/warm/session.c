@@ -45,7 +45,8 @@ int session_create(const char *path, struct error *err)
     return fd_steal(&fd);
 }
 
-int session_save(pid_t pid, int root, uint64_t limit, int out, struct error *err)
+int session_save(pid_t pid, int root, uint64_t limit, const struct dump_base *base, int out,
+                 struct error *err)
 {
     const struct dump_request request = {
         .pid = pid,
@@ -55,6 +56,7 @@ int session_save(pid_t pid, int root, uint64_t limit, int out, struct error *err
         .agent = agent_start,
         .agent_size = (uintptr_t)agent_end - (uintptr_t)agent_start,
         .limit = limit,
+        .base = base,
         .spare = true,
         .meta = meta,
         .meta_size = sizeof(meta),
@@ -83,4 +85,28 @@ int session_open(const char *path, struct snapshot *out, struct error *err)
         return error_text(err, -EINVAL, "snapshot '%s': it is not the snapshot of a session", path);
     }
     return fd_steal(&fd);
+}
+
+int session_open_base(const char *path, const struct snapshot *snapshot, const char *base, int *out,
+                      struct error *err)
+{
+    const char *name = snapshot->header->base.name;
+    struct stat st;
+    *out = -1;
+    if (name[0] == '\0')
+        return 0;
+    if (base == NULL)
+        return error_text(err, -EINVAL,
+                          "snapshot '%s' needs the pages of snapshot '%s': give --snapshot-base", path, name);
+    cleanup_fd int fd = open(base, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, -errno, "open '%s', the base of snapshot '%s'", base, path);
+    int ret = check_file(fd, base, &st, err);
+    if (ret < 0)
+        return ret;
+    ret = snapshot_check_base(snapshot, fd, err);
+    if (ret < 0)
+        return error_wrap(err, "snapshot '%s'", path);
+    *out = fd_steal(&fd);
+    return 0;
 }

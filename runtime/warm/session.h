@@ -10,6 +10,7 @@
 
 #include "warm/snapshot/snapshot.h"
 
+struct dump_base;
 struct error;
 
 /* Open a file for the snapshot, for reading and writing; create a missing one with mode 0600. It must be
@@ -17,12 +18,20 @@ struct error;
 int session_create(const char *path, struct error *err);
 
 /* Save to an empty file a process that has parked itself through the agent of this runtime (fork() in
- * warm/agent/agent.c). `root` is its root directory, `limit` the maximum number of bytes. Return 0, or
+ * warm/agent/agent.c). `root` is its root directory, `limit` the maximum number of bytes. Pages that are
+ * the same in `base` are left out (NULL: none). Return 0, or
  * negative errno with nothing left in the file: -ENOTSUP and -EFBIG name the obstacle (warm/dump/dump.h). */
-int session_save(pid_t pid, int root, uint64_t limit, int out, struct error *err);
+int session_save(pid_t pid, int root, uint64_t limit, const struct dump_base *base, int out,
+                 struct error *err);
 
 /* Open a snapshot made by session_save, and no other file; the caller closes *out with snapshot_close. Return
  * a descriptor or negative errno: -EPERM if other users may open it, -EINVAL for anything else. */
 int session_open(const char *path, struct snapshot *out, struct error *err);
+
+/* Open the base of a snapshot, if it has one, and check that it is that one, private and unchanged. `path`:
+ * of the snapshot, for messages; `base`: NULL if it was not given. Store a descriptor, or -1. Return 0 or
+ * negative errno. */
+int session_open_base(const char *path, const struct snapshot *snapshot, const char *base, int *out,
+                      struct error *err);
 
 #endif

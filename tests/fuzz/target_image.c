@@ -35,23 +35,29 @@ static int make_base(const void *meta, size_t meta_size)
         {.start = HEAP, .end = HEAP + 16 * page, .prot = both},
         {.start = STACK, .end = STACK + 8 * page, .prot = both, .flags = SNAPSHOT_VMA_STACK},
     };
-    struct snapshot_extent extents[] = {{.address = HEAP + page, .pages = 2},
-                                        {.address = STACK + 7 * page, .pages = 1}};
+    struct snapshot_extent extents[] = {
+        {.address = HEAP + page, .pages = 2},
+        {.address = HEAP + 4 * page, .pages = 4, .offset = 4 * page, .of_base = 1},
+        {.address = STACK + 7 * page, .pages = 1}};
+    struct snapshot_patch patches[] = {{.address = HEAP + 5 * page, .pages = 1}};
     struct snapshot_write writes[] = {{.address = HEAP, .pages = 3}};
     struct snapshot_file files[] = {{.path = 0}};
     struct snapshot_parts parts = {.vmas = vmas,
                                    .extents = extents,
+                                   .patches = patches,
                                    .files = files,
                                    .writes = writes,
                                    .strings = "/etc/none",
                                    .meta = meta,
                                    .vma_count = 4,
-                                   .extent_count = 2,
+                                   .extent_count = 3,
+                                   .patch_count = 1,
                                    .write_count = 1,
                                    .strings_size = sizeof("/etc/none"),
                                    .meta_size = meta_size};
     struct snapshot_header *h = &parts.header;
     snapshot_host_now(&h->host);
+    h->base = (struct snapshot_base){.name = "base", .size = 8 * page};
     h->descriptor_count = 1;
     h->descriptors[0] = (struct snapshot_descriptor){.fd = 3, .file = SNAPSHOT_FILE_URANDOM};
     h->vdso_count = 2;
@@ -142,7 +148,14 @@ static void use(const struct snapshot *snapshot)
     for (size_t i = 0; i < snapshot->extent_count; i++) {
         const struct snapshot_extent *r = &snapshot->extents[i];
         fuzz_require(snapshot_vma_at(snapshot, r->address, r->pages) != NULL);
-        fuzz_require(r->offset >= snapshot->map_size && r->offset < snapshot->header->size);
+        fuzz_require(r->of_base != 0 || r->offset >= snapshot->map_size);
+        fuzz_require(r->offset < (r->of_base != 0 ? snapshot->header->base.size : snapshot->header->size));
+    }
+    for (size_t i = 0; i < snapshot->patch_count; i++) {
+        const struct snapshot_patch *p = &snapshot->patches[i];
+        const struct snapshot_vma *a = snapshot_vma_at(snapshot, p->address, p->pages);
+        fuzz_require(a != NULL && (a->prot & PROT_WRITE) != 0);
+        fuzz_require(p->offset >= snapshot->map_size && p->offset < snapshot->header->size);
     }
     for (size_t i = 0; i < snapshot->file_count; i++)
         fuzz_require(strlen(snapshot_path(snapshot, &snapshot->files[i])) > 0);
@@ -164,6 +177,7 @@ static void plan(const struct snapshot *snapshot, int file)
         root = fuzz_directory();
     struct restore_request request = {.snapshot = snapshot,
                                       .file = file,
+                                      .base = file,
                                       .root = root,
                                       .agent = file,
                                       .comm = "python3",

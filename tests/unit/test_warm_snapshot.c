@@ -1,6 +1,7 @@
 /* warm/snapshot/snapshot.h: a written snapshot can be read, and any damage is an error. */
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -239,6 +240,58 @@ static void guarded_thread(struct snapshot_parts *p)
     p->extent_count = 0;
 }
 
+/* A snapshot whose first extent is in another one, with a page of its own over it. */
+static void with_base(struct snapshot_parts *p)
+{
+    static struct snapshot_patch patches[1];
+    patches[0] = (struct snapshot_patch){.address = HEAP + 2 * page, .pages = 1};
+    p->patches = patches;
+    p->patch_count = 1;
+    p->extents[0].of_base = 1;
+    p->extents[0].offset = 4 * page;
+    p->header.base = (struct snapshot_base){.name = "base", .size = 6 * page};
+}
+static void no_base(struct snapshot_parts *p)
+{
+    with_base(p);
+    p->header.base.name[0] = '\0';
+}
+static void endless_base(struct snapshot_parts *p)
+{
+    with_base(p);
+    memset(p->header.base.name, 'a', sizeof(p->header.base.name));
+}
+static void beyond_base(struct snapshot_parts *p)
+{
+    with_base(p);
+    p->extents[0].offset = 5 * page;
+}
+static void header_of_base(struct snapshot_parts *p)
+{
+    with_base(p);
+    p->extents[0].offset = 0;
+}
+static void two_bases(struct snapshot_parts *p)
+{
+    with_base(p);
+    p->extents[0].of_base = 2;
+}
+static void patch_outside(struct snapshot_parts *p)
+{
+    with_base(p);
+    p->patches[0].address = HEAP + 16 * page;
+}
+static void patch_of_code(struct snapshot_parts *p)
+{
+    with_base(p);
+    p->patches[0].address = CODE;
+}
+static void patch_endless(struct snapshot_parts *p)
+{
+    with_base(p);
+    p->patches[0].pages = SNAPSHOT_PATCH_MAX + 1;
+}
+
 static const struct fault faults[] = {
     {"VMAs that overlap", "order of the VMAs", overlap},
     {"a VMA that is not whole pages", "order of the VMAs", unaligned},
@@ -253,6 +306,14 @@ static const struct fault faults[] = {
     {"pages of code", "pages that belong to no VMA", extent_of_code},
     {"inaccessible pages", "pages that belong to no VMA", guarded_heap},
     {"pages without end", "order of the pages", extent_endless},
+    {"pages of a base that is not named", "position of pages in the file", no_base},
+    {"a name of a base without end", "name of its base", endless_base},
+    {"pages beyond the end of the base", "position of pages in the file", beyond_base},
+    {"the header of the base", "position of pages in the file", header_of_base},
+    {"a second base", "position of pages in the file", two_bases},
+    {"a patch outside of VMAs", "patches that belong to no VMA", patch_outside},
+    {"a patch of code", "patches that belong to no VMA", patch_of_code},
+    {"a patch without end", "order of the patches", patch_endless},
     {"pages to be written without end", "pages to write", write_endless},
     {"a relative path", "name of a file", relative_path},
     {"a path outside of the strings", "name of a file", path_outside},
@@ -283,6 +344,33 @@ static void test_faults(void)
         snprintf(text, sizeof(text), "the snapshot is damaged: %s", faults[i].text);
         is_str(err.text, text, "and said so");
     }
+}
+
+static void test_base(void)
+{
+    struct snapshot snapshot = {0};
+    struct error err = {0};
+    struct snapshot_parts parts = make_parts();
+    cleanup_fd int base = memfd_create("base", MFD_CLOEXEC);
+    if (base < 0 || snapshot_write(base, &parts, &err) < 0)
+        bail_out("write a snapshot");
+    const uint64_t offset = parts.extents[0].offset;
+    parts = make_parts();
+    with_base(&parts);
+    parts.extents[0].offset = offset;
+    is_int(snapshot_as_base(base, "base", &parts.header.base, &err), 0, "a snapshot is described as a base");
+    if (!is_int(open_parts(&parts, &snapshot, &err), 0, "a snapshot that has a base is read"))
+        return;
+    ok(snapshot.header->size == snapshot.map_size + 2 * page &&
+           snapshot.patches[0].offset == snapshot.extents[1].offset + page,
+       "it has its own pages, then those of patches, and no others");
+    is_int(snapshot_check_base(&snapshot, base, &err), 0, "the base is the same");
+    const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    if (futimens(base, times) < 0)
+        bail_out("change the time of a file");
+    is_int(snapshot_check_base(&snapshot, base, &err), -ESTALE, "a base that was changed is refused");
+    is_str(err.text, "its base, snapshot 'base', was changed or replaced", "and named");
+    snapshot_close(&snapshot);
 }
 
 static void write_all(int fd, const char *data, size_t size)
@@ -392,6 +480,7 @@ int main(void)
     page = (uint64_t)sysconf(_SC_PAGESIZE);
     test_reading();
     test_faults();
+    test_base();
     test_damage();
     test_plausible_damage();
     test_host();

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "warm/dump/base.h"
 #include "warm/dump/copied.h"
 #include "warm/dump/descriptors.h"
 #include "warm/dump/files.h"
@@ -111,9 +112,17 @@ static int write_pages(const struct tracee *t, const struct snapshot_parts *part
     struct output out = {.fd = fd, .piece = piece, .offset = parts->header.tables_size};
     for (size_t i = 0; i < parts->extent_count; i++) {
         const struct snapshot_extent *r = &parts->extents[i];
+        if (r->of_base != 0)
+            continue;
         if (r->offset != out.offset + out.filled)
             return error_set(err, -EINVAL, "position of pages in the snapshot");
         int ret = write_extent(t, r->address, r->pages * parts->header.page_size, &out, err);
+        if (ret < 0)
+            return ret;
+    }
+    for (size_t i = 0; i < parts->patch_count; i++) {
+        const struct snapshot_patch *p = &parts->patches[i];
+        int ret = write_extent(t, p->address, p->pages * parts->header.page_size, &out, err);
         if (ret < 0)
             return ret;
     }
@@ -179,13 +188,17 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     ret = dump_guard_size(parts, page, request->limit, err);
     if (ret < 0)
         return ret;
+    if (request->base != NULL)
+        ret = dump_base_leave_out(t, request->base, &vmas, a, parts, err);
+    if (ret < 0)
+        return ret;
     ret = snapshot_write(request->out, parts, err);
     if (ret < 0)
         return ret;
     ret = write_pages(t, parts, request->out, err);
     if (ret < 0)
         return ret;
-    return dump_guard_rseq(request->out, parts, page, err);
+    return dump_guard_rseq(request->out, request->base != NULL ? request->base->fd : -1, parts, page, err);
 }
 
 /* Check the snapshot as the restore will, so that a process that cannot be restored is found while its

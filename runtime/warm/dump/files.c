@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/str.h"
 #include "warm/dump/place.h"
 #include "warm/dump/request.h"
 #include "warm/dump/vmas.h"
@@ -81,6 +82,23 @@ static int take_content(struct dump_vmas *vmas, size_t file, bool of_session, st
     return 0;
 }
 
+/* Note what is mapped of the base. */
+static void note_base(struct arena *a, struct dump_vmas *vmas, size_t file)
+{
+    vmas->based = ARENA_ARRAY(a, vmas->vma_count, struct dump_base_range);
+    for (size_t i = 0; i < vmas->vma_count; i++) {
+        const struct snapshot_vma *v = &vmas->vmas[i];
+        if ((v->flags & (SNAPSHOT_VMA_FILE | SNAPSHOT_VMA_SHARED)) == SNAPSHOT_VMA_FILE && v->file == file)
+            vmas->based[vmas->based_count++] =
+                (struct dump_base_range){v->start, v->end, v->offset - v->start};
+    }
+}
+
+static bool is_same_file(const struct dump_file *a, const struct dump_file *b)
+{
+    return a->major == b->major && a->minor == b->minor && a->inode == b->inode && str_eq(a->name, b->name);
+}
+
 /* A file and the path where a restore finds it; NULL if it was not found. */
 struct found {
     const char *path;
@@ -94,15 +112,18 @@ static int by_path(const void *a, const void *b)
 }
 
 /* Find all files. A file that is not found is saved by its content. */
-static int find_all(struct dump_places *places, struct dump_vmas *vmas, bool of_session, struct found *found,
-                    size_t *count, struct error *err)
+static int find_all(struct dump_places *places, const struct dump_request *request, struct dump_vmas *vmas,
+                    struct found *found, size_t *count, struct error *err)
 {
+    const bool of_session = request->began == 0;
     *count = 0;
     for (size_t i = 0; i < vmas->file_count; i++) {
         struct found *f = &found[*count];
         bool data = of_session && !has_code(vmas, i);
         int ret = look_up(places, &vmas->files[i], data, &f->path, &f->identity, err);
         bool missing = ret == 0 && f->path == NULL;
+        if (missing && request->base != NULL && is_same_file(&request->base->file, &vmas->files[i]))
+            note_base(places->arena, vmas, i);
         if (missing)
             ret = take_content(vmas, i, of_session, err);
         if (ret < 0)
@@ -119,7 +140,7 @@ int dump_files(const struct tracee *t, const struct dump_request *request, struc
     struct dump_places places = {.tracee = t, .root = request->root, .arena = a};
     struct found *found = ARENA_ARRAY(a, vmas->file_count + 1, struct found);
     size_t count;
-    int ret = find_all(&places, vmas, request->began == 0, found, &count, err);
+    int ret = find_all(&places, request, vmas, found, &count, err);
     if (ret < 0)
         return ret;
     if (count > 0) /* the files of a directory together */

@@ -98,23 +98,36 @@ int dump_guard_size(const struct snapshot_parts *parts, uint64_t page, uint64_t 
                       (unsigned long)(limit >> 20));
 }
 
-int dump_guard_rseq(int file, const struct snapshot_parts *parts, uint64_t page, struct error *err)
+static int read_sequence(int file, uint64_t offset, uint64_t *sequence, struct error *err)
+{
+    ssize_t n = pread(file, sequence, sizeof(*sequence), (off_t)offset);
+    return n == (ssize_t)sizeof(*sequence) ? 0 : error_set(err, n < 0 ? -errno : -EIO, "read the snapshot");
+}
+
+int dump_guard_rseq(int file, int base, const struct snapshot_parts *parts, uint64_t page, struct error *err)
 {
     const struct snapshot_thread *thread = &parts->header.thread;
-    uint64_t place = thread->rseq + RSEQ_CS_OFFSET, sequence = 0;
+    const uint64_t place = thread->rseq + RSEQ_CS_OFFSET;
+    uint64_t sequence = 0;
+    int ret = 0;
     if (thread->rseq == 0)
         return 0;
     for (size_t i = 0; i < parts->vma_count; i++)
         if (parts->vmas[i].start <= place && place < parts->vmas[i].end &&
             (parts->vmas[i].flags & SNAPSHOT_VMA_FILE) != 0)
             return error_text(err, -ENOTSUP, "its restartable sequences are in a file");
-    for (size_t i = 0; i < parts->extent_count; i++) {
+    for (size_t i = 0; ret == 0 && i < parts->extent_count; i++) {
         const struct snapshot_extent *r = &parts->extents[i];
-        if (place < r->address || place >= r->address + r->pages * page)
-            continue;
-        ssize_t n = pread(file, &sequence, sizeof(sequence), (off_t)(r->offset + (place - r->address)));
-        if (n != (ssize_t)sizeof(sequence))
-            return error_set(err, n < 0 ? -errno : -EIO, "read the snapshot");
+        if (r->address <= place && place < r->address + r->pages * page)
+            ret = read_sequence(r->of_base != 0 ? base : file, r->offset + (place - r->address), &sequence,
+                                err);
     }
+    for (size_t i = 0; ret == 0 && i < parts->patch_count; i++) {
+        const struct snapshot_patch *p = &parts->patches[i];
+        if (p->address <= place && place < p->address + p->pages * page)
+            ret = read_sequence(file, p->offset + (place - p->address), &sequence, err);
+    }
+    if (ret < 0)
+        return ret;
     return sequence == 0 ? 0 : error_text(err, -ENOTSUP, "it is in a restartable sequence (rseq)");
 }

@@ -26,7 +26,7 @@ int dump_guard_size(const struct snapshot_parts *parts, uint64_t page, uint64_t 
 
 /* No restartable sequence may be in progress (rseq(2)): the kernel would leave the restorer for the address
  * that it names. Reads the pages that were written to `file`, because the process may share its memory with a
- * running one. -ENOTSUP if there is one. */
-int dump_guard_rseq(int file, const struct snapshot_parts *parts, uint64_t page, struct error *err);
+ * running one, or are in `base`. -ENOTSUP if there is one. */
+int dump_guard_rseq(int file, int base, const struct snapshot_parts *parts, uint64_t page, struct error *err);
 
 #endif

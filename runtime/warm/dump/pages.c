@@ -38,6 +38,7 @@ struct scan {
     struct error *err;
     struct dump_vmas *out;
     struct pieces own, guards;
+    size_t based; /* the index of the range of the base that the last page was compared with */
     uint64_t page;
     int pagemap;
     char *content; /* BLOCK pages */
@@ -45,7 +46,11 @@ struct scan {
 
 static bool is_zero(const char *data, size_t size)
 {
-    return data[0] == 0 && memcmp(data, data + 1, size - 1) == 0;
+    static const uint64_t zeros[64];
+    for (size_t i = 0; i < size; i += sizeof(zeros))
+        if (!dump_vmas_equal(data + i, zeros, sizeof(zeros)))
+            return false;
+    return true;
 }
 
 static void add_page(struct scan *s, struct pieces *to, const struct snapshot_vma *a, uint64_t address)
@@ -67,6 +72,11 @@ static void add_page(struct scan *s, struct pieces *to, const struct snapshot_vm
     to->items[to->count++] = (struct snapshot_extent){.address = address, .pages = 1};
 }
 
+bool dump_vmas_is_private(uint64_t entry)
+{
+    return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) != 0 && (entry & PAGEMAP_FILE) == 0;
+}
+
 /* Return whether the process has the page for itself, and the page must be restored. */
 static bool is_own(const struct snapshot_vma *a, uint64_t entry)
 {
@@ -74,7 +84,16 @@ static bool is_own(const struct snapshot_vma *a, uint64_t entry)
         return false;
     if ((a->flags & SNAPSHOT_VMA_FILE) == 0 && a->file == DUMP_BY_CONTENT)
         return true;
-    return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) != 0 && (entry & PAGEMAP_FILE) == 0;
+    return dump_vmas_is_private(entry);
+}
+
+/* Return whether the page is one of the base, unchanged. */
+static bool is_based(struct scan *s, uint64_t address, uint64_t entry)
+{
+    while (s->based < s->out->based_count && s->out->based[s->based].end <= address)
+        s->based++;
+    return s->based < s->out->based_count && s->out->based[s->based].start <= address &&
+           (entry & PAGEMAP_GUARD) == 0 && !dump_vmas_is_private(entry);
 }
 
 /* Add consecutive pages that it has for itself. Anonymous pages that contain only zeros are not stored: the
@@ -105,12 +124,18 @@ static int scan_block(struct scan *s, const struct snapshot_vma *a, uint64_t add
     for (size_t i = 0; i < count; i++)
         if ((entries[i] & PAGEMAP_GUARD) != 0)
             add_page(s, &s->guards, a, address + i * s->page);
-    for (size_t i = 0, end; i < count; i = end + 1) {
-        for (end = i; end < count && is_own(a, entries[end]); end++)
+    for (size_t i = 0, end; i < count; i = end) {
+        for (; i < count && is_own(a, entries[i]) && is_based(s, address + i * s->page, entries[i]); i++)
+            add_page(s, &s->own, a, address + i * s->page); /* not read */
+        for (end = i;
+             end < count && is_own(a, entries[end]) && !is_based(s, address + end * s->page, entries[end]);
+             end++)
             ;
         int ret = end > i ? add_pages(s, a, address + i * s->page, end - i) : 0;
         if (ret < 0)
             return ret;
+        while (end < count && !is_own(a, entries[end]))
+            end++;
     }
     return 0;
 }

@@ -42,7 +42,7 @@ static bool is_shown_as(struct arena *a, const void *address, const struct dump_
 
 /* Most file systems show a mapping with the numbers of stat(2). Not so do btrfs, overlays of several file
  * systems, and overlays of older kernels: there a mapping tells. `fd` is one of O_PATH. */
-static bool is_same(const struct dump_places *p, int fd, const struct dump_file *file)
+bool dump_place_is(struct arena *a, int fd, const struct dump_file *file)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
@@ -54,7 +54,7 @@ static bool is_same(const struct dump_places *p, int fd, const struct dump_file 
     void *page = again >= 0 ? mmap(NULL, size, PROT_NONE, MAP_PRIVATE, again, 0) : MAP_FAILED;
     if (page == MAP_FAILED)
         return false;
-    bool same = is_shown_as(p->arena, page, file);
+    bool same = is_shown_as(a, page, file);
     munmap(page, size);
     return same;
 }
@@ -92,7 +92,7 @@ static bool try_below(struct dump_places *p, const char *mount, size_t cut, cons
 {
     char *candidate = arena_printf(p->arena, "%s%s", mount, file->name + cut);
     int below = path_open_in_root_nosymlink(p->root, candidate, O_PATH, 0);
-    if (below < 0 || !content_is_overlay(below) || !is_same(p, below, file)) {
+    if (below < 0 || !content_is_overlay(below) || !dump_place_is(p->arena, below, file)) {
         fd_close(&below);
         return false;
     }
@@ -128,7 +128,7 @@ int dump_place_find(struct dump_places *p, const struct dump_file *file, const c
     *fd = path_open_in_root_nosymlink(p->root, file->name, O_PATH, 0);
     if (*fd < 0 && *fd != -ENOENT && *fd != -ENOTDIR && *fd != -ELOOP)
         return error_set(err, *fd, "mapped file '%s'", file->name);
-    if (*fd >= 0 && is_same(p, *fd, file)) {
+    if (*fd >= 0 && dump_place_is(p->arena, *fd, file)) {
         *path = file->name;
         return 0;
     }

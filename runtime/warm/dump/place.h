@@ -6,6 +6,9 @@
 
 #include <stddef.h>
 
+#include <stdbool.h>
+#include <stddef.h>
+
 struct arena;
 struct dump_file;
 struct error;
@@ -28,5 +31,8 @@ struct dump_places {
  * O_PATH; or NULL and -1 if no path leads to the file. Return 0 or negative errno. */
 int dump_place_find(struct dump_places *places, const struct dump_file *file, const char **path, int *fd,
                     struct error *err);
+
+/* Return whether /proc/self/maps shows a mapping of `fd` as this file, or stat(2) gives the same numbers. */
+bool dump_place_is(struct arena *a, int fd, const struct dump_file *file);
 
 #endif

@@ -7,7 +7,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "warm/dump/vmas.h"
+#include "warm/snapshot/snapshot.h"
+
 struct stat;
+
+/* The snapshot from which the process was restored. A page that is the same in both is left out. */
+struct dump_base {
+    int fd;
+    const struct snapshot *snapshot;
+    struct snapshot_base identity;
+    struct dump_file file; /* as the process has it mapped */
+};
 
 struct dump_request {
     pid_t pid; /* the parked process, which the caller may trace (ptrace(2)) */
@@ -29,9 +40,10 @@ struct dump_request {
     pid_t rehearsal;
     const void *agent; /* the expected content of that mapping; NULL: not compared */
     size_t agent_size;
-    uint64_t limit;   /* maximum bytes of pages; 0: any */
-    bool spare;       /* the process survives the caller; else it is killed with it */
-    const void *meta; /* stored unchanged, for warm/manifest/manifest.h */
+    uint64_t limit;               /* maximum bytes of pages; 0: any */
+    const struct dump_base *base; /* NULL: write all pages */
+    bool spare;                   /* the process survives the caller; else it is killed with it */
+    const void *meta;             /* stored unchanged, for warm/manifest/manifest.h */
     size_t meta_size;
     int out; /* an empty file, open for reading and writing; the caller syncs and names it */
 };

@@ -25,12 +25,18 @@ struct dump_file {
     uint64_t inode;
 };
 
+/* Memory that is mapped from the base (struct dump_base): a page is at its address plus `shift` there. */
+struct dump_base_range {
+    uint64_t start, end, shift;
+};
+
 struct dump_vmas {
     struct snapshot_vma *vmas;
     struct snapshot_vdso vdso[SNAPSHOT_MAX_VDSO];
     struct dump_file *files; /* each once; snapshot_vma.file is the index */
     struct snapshot_extent *extents;
-    size_t vma_count, vdso_count, file_count, extent_count;
+    struct dump_base_range *based; /* in the order of their addresses */
+    size_t vma_count, vdso_count, file_count, extent_count, based_count;
 };
 
 /* Read /proc/PID/smaps. -ENOTSUP names a VMA that cannot be mapped again. VMAs of `agent_path` get
@@ -52,5 +58,19 @@ int dump_vmas_take_content(struct snapshot_vma *vma, const char *name, struct er
  * content, and fill in `extents`. Untouched pages and pages of files do not count. Guard pages
  * (MADV_GUARD_INSTALL) become separate VMAs. A page of code that was written to is -ENOTSUP. */
 int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vmas, struct error *err);
+
+/* Compare `size` bytes, a multiple of 8, of aligned pages. The C library's memcmp(3) compares byte by byte.
+ */
+static inline bool dump_vmas_equal(const void *one, const void *other, uint64_t size)
+{
+    const uint64_t *a = one, *b = other;
+    for (uint64_t i = 0; i < size / sizeof(*a); i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
+/* Return whether the page of this entry of pagemap belongs to the process alone. */
+bool dump_vmas_is_private(uint64_t entry);
 
 #endif

@@ -153,7 +153,8 @@ static void run_arguments(const struct restore_plan *plan, const struct snapshot
                       ((a->flags & SNAPSHOT_VMA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
     const uint64_t size = r->pages * plan->snapshot->header->page_size;
     memcpy(arguments,
-           (uint64_t[]){r->address, size, a->prot, (uint64_t)flags, (uint64_t)plan->request->file, r->offset},
+           (uint64_t[]){r->address, size, a->prot, (uint64_t)flags,
+                        (uint64_t)(r->of_base != 0 ? plan->request->base : plan->request->file), r->offset},
            6 * sizeof(*arguments));
 }
 
@@ -240,6 +241,27 @@ static size_t map_vmas(struct restore_plan *plan, bool early, bool copy, struct 
     return count;
 }
 
+/* Copy the pages of the file that replace those of extents: many by one call, if they follow each other in
+ * the file. */
+static void copy_patches(struct restore_plan *plan)
+{
+    const struct snapshot *snapshot = plan->snapshot;
+    const uint64_t page = snapshot->header->page_size;
+    struct iovec *list = restore_plan_alloc(plan, snapshot->patch_count * sizeof(*list));
+    for (size_t i = 0, count; i < snapshot->patch_count; i += count) {
+        const struct snapshot_patch *p = &snapshot->patches[i];
+        uint64_t size = 0;
+        for (count = 0;
+             i + count < snapshot->patch_count && count < IOV_MAX && p[count].offset == p->offset + size;
+             count++) {
+            list[i + count] = (struct iovec){(void *)p[count].address, p[count].pages * page};
+            size += list[i + count].iov_len;
+        }
+        restore_step(&plan->map, REPORT_COPY, RESTORER_SUM, SYS_preadv, (uint64_t)plan->request->file,
+                     (uint64_t)&list[i], count, p->offset, 0, size);
+    }
+}
+
 void restore_plan_map(struct restore_plan *plan)
 {
     const bool copied = plan->mapped == RESTORE_MAPPED_COPIED;
@@ -251,6 +273,7 @@ void restore_plan_map(struct restore_plan *plan)
     size_t late = map_vmas(plan, false, copied, room + early);
     if (plan->request->prefetch)
         prefetch(plan, copied ? room + early : room, copied ? late : early + late);
+    copy_patches(plan);
 }
 
 /* Return whether the step takes memory where there was none. */
@@ -272,7 +295,7 @@ static uint64_t private_size(const struct restorer_step *step, uint64_t most)
     const uint64_t *a = step->arguments;
     const struct iovec *list = (const struct iovec *)a[1];
     if (step->number != SYS_process_madvise)
-        return step->number == SYS_pread64 ? a[2] : 0;
+        return step->number == SYS_pread64 ? a[2] : step->number == SYS_preadv ? a[5] : 0;
     uint64_t size = 0;
     for (size_t i = 0; i < a[2]; i++) {
         size += list[i].iov_len;
@@ -295,7 +318,9 @@ static bool carry_out(struct restore_plan *plan, uint64_t most)
             return true;
         most -= size;
         long result = syscall(step->number, a[0], a[1], a[2], a[3], a[4], a[5]);
-        bool done = (step->flags & RESTORER_WHOLE) != 0 ? (uint64_t)result == a[2] : result >= 0;
+        bool done = (step->flags & RESTORER_SUM) != 0     ? (uint64_t)result == a[5]
+                    : (step->flags & RESTORER_WHOLE) != 0 ? (uint64_t)result == a[2]
+                                                          : result >= 0;
         if (done || (step->flags & RESTORER_HINT) != 0)
             continue;
         unmap_steps(plan, plan->done);

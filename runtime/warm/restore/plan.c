@@ -41,7 +41,8 @@ static const char *const texts[REPORT_COUNT] = {
 
 size_t restore_plan_map_steps(const struct snapshot *snapshot)
 {
-    return snapshot->vma_count * STEPS_VMA + snapshot->extent_count + snapshot->write_count / IOV_MAX + 2;
+    return snapshot->vma_count * STEPS_VMA + snapshot->extent_count + snapshot->patch_count +
+           snapshot->write_count / IOV_MAX + 2;
 }
 
 /* The list may contain them all, or instead of them a step for each gap between VMAs. */
@@ -70,7 +71,8 @@ size_t restore_plan_size(const struct snapshot *snapshot, const struct restore_r
 {
     const struct sock_fprog *filter = request->finish.filter;
     return (most_steps(snapshot, request) + restore_plan_map_steps(snapshot)) * sizeof(struct restorer_step) +
-           REPORT_COUNT * sizeof(struct restorer_report) + snapshot->write_count * sizeof(struct iovec) +
+           REPORT_COUNT * sizeof(struct restorer_report) +
+           (snapshot->write_count + snapshot->patch_count) * sizeof(struct iovec) +
            (filter != NULL ? filter->len : 0) * sizeof(struct sock_filter) + labels_size(&request->finish) +
            (count(request->argv) + count(request->envp) + 2) * sizeof(uint64_t) + OTHER_SIZE;
 }

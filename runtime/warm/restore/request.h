@@ -34,6 +34,7 @@ struct restore_finish {
 struct restore_request {
     const struct snapshot *snapshot; /* the snapshot, which snapshot_open has checked */
     int file;                        /* its file, open for reading */
+    int base;                        /* the file of its base, if it has one */
     int root;  /* the container's root: its files are opened beneath it and compared with the snapshot */
     int agent; /* the agent, in a sealed memfd (warm/agent/agent.h) */
     const char *comm;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -96,6 +97,12 @@ static int check_vdso(const struct snapshot *snapshot, uint64_t page, struct err
     return code == 1 ? 0 : damaged(err, "names of the vdso and vvar areas");
 }
 
+/* Return whether the pages are in the part of a file that has pages. */
+static bool is_in_file(uint64_t offset, uint64_t pages, uint64_t first, uint64_t size, uint64_t page)
+{
+    return aligned(offset, page) && offset >= first && offset <= size && pages * page <= size - offset;
+}
+
 static int check_extents(const struct snapshot *snapshot, uint64_t page, struct error *err)
 {
     const struct snapshot_header *h = snapshot->header;
@@ -110,12 +117,39 @@ static int check_extents(const struct snapshot *snapshot, uint64_t page, struct 
             ((a->prot & PROT_EXEC) != 0 && !snapshot_vma_is_copied(a)) ||
             (snapshot_vma_is_copied(a) && r->pages * page > SNAPSHOT_COPY_MAX))
             return damaged(err, "pages that belong to no VMA");
-        if (!aligned(r->offset, page) || r->offset < h->tables_size || r->offset > h->size ||
-            r->pages * page > h->size - r->offset)
+        const bool of_base = r->of_base != 0;
+        if (r->of_base > 1 || (of_base && h->base.name[0] == '\0') ||
+            !is_in_file(r->offset, r->pages, of_base ? sizeof(*h) : h->tables_size,
+                        of_base ? h->base.size : h->size, page))
             return damaged(err, "position of pages in the file");
         last = r->address + r->pages * page;
     }
-    last = 0;
+    return 0;
+}
+
+/* Patches are copied when the protection of all memory is set. */
+static int check_patches(const struct snapshot *snapshot, uint64_t page, struct error *err)
+{
+    const uint32_t others = SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY | SNAPSHOT_VMA_GUARD;
+    const struct snapshot_header *h = snapshot->header;
+    uint64_t last = 0;
+    for (size_t i = 0; i < snapshot->patch_count; i++) {
+        const struct snapshot_patch *p = &snapshot->patches[i];
+        if (p->address < last || !aligned(p->address, page) || p->pages == 0 || p->pages > SNAPSHOT_PATCH_MAX)
+            return damaged(err, "order of the patches");
+        const struct snapshot_vma *a = snapshot_vma_at(snapshot, p->address, p->pages * page);
+        if (a == NULL || (a->flags & others) != 0 || (a->prot & PROT_WRITE) == 0)
+            return damaged(err, "patches that belong to no VMA");
+        if (!is_in_file(p->offset, p->pages, h->tables_size, h->size, page))
+            return damaged(err, "position of a patch in the file");
+        last = p->address + p->pages * page;
+    }
+    return 0;
+}
+
+static int check_writes(const struct snapshot *snapshot, uint64_t page, struct error *err)
+{
+    uint64_t last = 0;
     for (size_t i = 0; i < snapshot->write_count; i++) {
         const struct snapshot_write *w = &snapshot->writes[i];
         if (w->address < last || !aligned(w->address, page) || w->pages == 0 ||
@@ -201,15 +235,18 @@ static int check_tables(struct snapshot *snapshot, struct error *err)
     const struct snapshot_header *h = snapshot->header;
     snapshot->vmas = table(snapshot, &h->vmas, sizeof(*snapshot->vmas));
     snapshot->extents = table(snapshot, &h->extents, sizeof(*snapshot->extents));
+    snapshot->patches = table(snapshot, &h->patches, sizeof(*snapshot->patches));
     snapshot->files = table(snapshot, &h->files, sizeof(*snapshot->files));
     snapshot->writes = table(snapshot, &h->writes, sizeof(*snapshot->writes));
     snapshot->strings = table(snapshot, &h->strings, 1);
     snapshot->meta = table(snapshot, &h->meta, 1);
-    if (snapshot->vmas == NULL || snapshot->extents == NULL || snapshot->files == NULL ||
-        snapshot->writes == NULL || snapshot->strings == NULL || snapshot->meta == NULL)
+    if (snapshot->vmas == NULL || snapshot->extents == NULL || snapshot->patches == NULL ||
+        snapshot->files == NULL || snapshot->writes == NULL || snapshot->strings == NULL ||
+        snapshot->meta == NULL)
         return damaged(err, "position of a table");
     snapshot->vma_count = h->vmas.count;
     snapshot->extent_count = h->extents.count;
+    snapshot->patch_count = h->patches.count;
     snapshot->file_count = h->files.count;
     snapshot->write_count = h->writes.count;
     snapshot->meta_size = h->meta.count;
@@ -219,7 +256,15 @@ static int check_tables(struct snapshot *snapshot, struct error *err)
     ret = check_vdso(snapshot, h->page_size, err);
     if (ret < 0)
         return ret;
+    if (h->base.name[sizeof(h->base.name) - 1] != '\0')
+        return damaged(err, "name of its base");
     ret = check_extents(snapshot, h->page_size, err);
+    if (ret < 0)
+        return ret;
+    ret = check_patches(snapshot, h->page_size, err);
+    if (ret < 0)
+        return ret;
+    ret = check_writes(snapshot, h->page_size, err);
     if (ret < 0)
         return ret;
     ret = check_files(snapshot, err);
@@ -288,6 +333,34 @@ void snapshot_close(struct snapshot *snapshot)
     if (snapshot->map != NULL)
         munmap(snapshot->map, snapshot->map_size);
     *snapshot = (struct snapshot){0};
+}
+
+int snapshot_as_base(int fd, const char *name, struct snapshot_base *out, struct error *err)
+{
+    struct snapshot_header header;
+    struct stat st;
+    int ret = check_header(fd, &header, err);
+    if (ret == 0 && fstat(fd, &st) < 0)
+        ret = error_set(err, -errno, "read the snapshot");
+    if (ret < 0)
+        return ret;
+    *out = (struct snapshot_base){.checksum = header.checksum,
+                                  .size = header.size,
+                                  .inode = st.st_ino,
+                                  .modified = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec};
+    snprintf(out->name, sizeof(out->name), "%s", name);
+    return 0;
+}
+
+int snapshot_check_base(const struct snapshot *snapshot, int fd, struct error *err)
+{
+    const struct snapshot_base *wanted = &snapshot->header->base;
+    struct snapshot_base found = {0};
+    struct error ignored = {0};
+    if (snapshot_as_base(fd, "", &found, &ignored) == 0 && found.checksum == wanted->checksum &&
+        found.size == wanted->size && found.inode == wanted->inode && found.modified == wanted->modified)
+        return 0;
+    return error_text(err, -ESTALE, "its base, snapshot '%s', was changed or replaced", wanted->name);
 }
 
 uint64_t snapshot_write_pages(const struct snapshot *snapshot)

@@ -1,10 +1,12 @@
 /* The file of a snapshot: header, tables, pages. Every position in the file or in memory is checked when the
  * file is opened, so a damaged file causes an error and nothing worse.
  *
- *     header | VMAs | extents | files | writes | strings | meta | … to a page | pages of the extents
+ *     header | VMAs | extents | patches | files | writes | strings | meta | … to a page | pages of both
  *
  * Numbers have the format of the machine that wrote the file, because no other machine can use it. The file
- * may have further data at its end, which is the caller's: a saved session has its files there. */
+ * may have further data at its end, which is the caller's: a saved session has its files there.
+ *
+ * Extents may be in another snapshot, the base. The file of a session then has only the pages that differ. */
 #ifndef PYSBX_WARM_SNAPSHOT_SNAPSHOT_H
 #define PYSBX_WARM_SNAPSHOT_SNAPSHOT_H
 
@@ -19,7 +21,7 @@
 struct error;
 
 #define SNAPSHOT_MAGIC   0x31534e4158425359ULL
-#define SNAPSHOT_VERSION 8
+#define SNAPSHOT_VERSION 9
 
 /* The lowest and highest addresses that a program can have: the default of vm.mmap_min_addr, and the end of
  * 47 bits less the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
@@ -87,8 +89,26 @@ static inline bool snapshot_vma_is_copied(const struct snapshot_vma *a)
 /* Pages with content, all of one VMA. */
 struct snapshot_extent {
     uint64_t address, pages;
+    uint64_t offset;  /* in the file, page aligned */
+    uint64_t of_base; /* 1: the file is the base */
+};
+
+/* The snapshot that has the other pages of this one. It is named for messages; the rest identifies it. */
+struct snapshot_base {
+    char name[40];     /* its key; empty: there is none */
+    uint64_t checksum; /* of its header and tables */
+    uint64_t size, inode;
+    int64_t modified; /* nanoseconds since 1970 */
+};
+
+/* Pages of the file that are copied over those of an extent, which then are private. Several small mappings
+ * would cost more. */
+struct snapshot_patch {
+    uint64_t address, pages;
     uint64_t offset; /* in the file, page aligned */
 };
+
+#define SNAPSHOT_PATCH_MAX 32 /* pages */
 
 /* Return whether the extent is the whole VMA: then nothing of the VMA itself would be visible. `page`:
  * bytes. */
@@ -176,7 +196,8 @@ struct snapshot_header {
     uint64_t checksum;    /* snapshot_checksum */
     uint64_t size;        /* of the file */
     uint64_t tables_size; /* of header and tables, whole pages */
-    struct snapshot_table vmas, extents, files, writes, strings, meta;
+    struct snapshot_table vmas, extents, patches, files, writes, strings, meta;
+    struct snapshot_base base;
     struct snapshot_host host;
     struct snapshot_thread thread;
     struct snapshot_memory memory;
@@ -191,11 +212,12 @@ struct snapshot {
     const struct snapshot_header *header;
     const struct snapshot_vma *vmas;
     const struct snapshot_extent *extents;
+    const struct snapshot_patch *patches;
     const struct snapshot_file *files;
     const struct snapshot_write *writes;
     const char *strings;
     const void *meta;
-    size_t vma_count, extent_count, file_count, write_count, meta_size;
+    size_t vma_count, extent_count, patch_count, file_count, write_count, meta_size;
     void *map;
     size_t map_size;
 };
@@ -213,6 +235,12 @@ static inline const char *snapshot_path(const struct snapshot *snapshot, const s
 /* Return the VMA that contains all of [address, address + size), or NULL. */
 const struct snapshot_vma *snapshot_vma_at(const struct snapshot *snapshot, uint64_t address, uint64_t size);
 
+/* Describe an open snapshot, of this name, as a base of others. Return 0 or negative errno. */
+int snapshot_as_base(int fd, const char *name, struct snapshot_base *out, struct error *err);
+
+/* Check that the file is the base of the snapshot, and unchanged. Return 0, or -ESTALE. */
+int snapshot_check_base(const struct snapshot *snapshot, int fd, struct error *err);
+
 /* Return the number of pages in the write set. */
 uint64_t snapshot_write_pages(const struct snapshot *snapshot);
 
@@ -220,12 +248,13 @@ uint64_t snapshot_write_pages(const struct snapshot *snapshot);
 struct snapshot_parts {
     struct snapshot_header header; /* without magic, format, page size, checksum, sizes and tables */
     struct snapshot_vma *vmas;
-    struct snapshot_extent *extents; /* the offsets are filled in, in the order of the table */
+    struct snapshot_extent *extents; /* the offsets in this file are filled in, in the order of the table, */
+    struct snapshot_patch *patches;  /* and then those of the patches */
     struct snapshot_file *files;
     struct snapshot_write *writes;
     const char *strings;
     const void *meta;
-    size_t vma_count, extent_count, file_count, write_count, strings_size, meta_size;
+    size_t vma_count, extent_count, patch_count, file_count, write_count, strings_size, meta_size;
 };
 
 /* Write header and tables and set the final length of the file. The caller writes the pages of the

@@ -34,6 +34,7 @@ static void lay_out(struct snapshot_parts *parts, uint64_t page)
     uint64_t end = sizeof(*h);
     place(&h->vmas, &end, parts->vma_count, sizeof(*parts->vmas));
     place(&h->extents, &end, parts->extent_count, sizeof(*parts->extents));
+    place(&h->patches, &end, parts->patch_count, sizeof(*parts->patches));
     place(&h->files, &end, parts->file_count, sizeof(*parts->files));
     place(&h->writes, &end, parts->write_count, sizeof(*parts->writes));
     place(&h->strings, &end, parts->strings_size, 1);
@@ -41,8 +42,14 @@ static void lay_out(struct snapshot_parts *parts, uint64_t page)
     h->tables_size = round_up(end, page);
     uint64_t offset = h->tables_size;
     for (size_t i = 0; i < parts->extent_count; i++) {
+        if (parts->extents[i].of_base != 0)
+            continue;
         parts->extents[i].offset = offset;
         offset += parts->extents[i].pages * page;
+    }
+    for (size_t i = 0; i < parts->patch_count; i++) {
+        parts->patches[i].offset = offset;
+        offset += parts->patches[i].pages * page;
     }
     h->size = offset;
 }
@@ -60,6 +67,7 @@ int snapshot_write(int fd, struct snapshot_parts *parts, struct error *err)
         return error_set(err, -ENOMEM, "write the snapshot");
     put(buffer, &h->vmas, parts->vmas, sizeof(*parts->vmas));
     put(buffer, &h->extents, parts->extents, sizeof(*parts->extents));
+    put(buffer, &h->patches, parts->patches, sizeof(*parts->patches));
     put(buffer, &h->files, parts->files, sizeof(*parts->files));
     put(buffer, &h->writes, parts->writes, sizeof(*parts->writes));
     put(buffer, &h->strings, parts->strings, 1);

@@ -35,7 +35,8 @@ restorer_run(struct restorer_work *work)
     for (uint64_t i = 0; i < work->step_count; i++) {
         const struct restorer_step *step = &work->steps[i];
         long result = restorer_syscall(step->number, step->arguments);
-        if ((step->flags & RESTORER_WHOLE) != 0 && result >= 0 && (uint64_t)result != step->arguments[2])
+        const uint64_t whole = step->arguments[(step->flags & RESTORER_SUM) != 0 ? 5 : 2];
+        if ((step->flags & (RESTORER_WHOLE | RESTORER_SUM)) != 0 && result >= 0 && (uint64_t)result != whole)
             result = -EIO;
         if (result < 0 && result >= -4095 && (step->flags & RESTORER_HINT) == 0)
             give_up(work, step, result);

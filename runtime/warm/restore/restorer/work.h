@@ -8,7 +8,8 @@
 enum restorer_flag {
     RESTORER_HINT = 1,  /* a failure does no harm */
     RESTORER_STORE = 2, /* the result is stored as an int at the address in the first argument */
-    RESTORER_WHOLE = 4, /* the result must be the size in the third argument */
+    RESTORER_WHOLE = 4, /* the result must be the size in the third argument, */
+    RESTORER_SUM = 8,   /* or in the sixth, which the call ignores */
 };
 
 /* One system call. Any result except a negative errno is success. Addresses are fixed, so mmap(2) can return

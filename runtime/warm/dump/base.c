@@ -1,0 +1,187 @@
+/* Compare the pages of a process with those of the snapshot that it was restored from (warm/dump/base.h). A
+ * page of its private mapping that /proc/PID/pagemap shows as the file's is the same. Others are compared. */
+#include "warm/dump/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "warm/dump/request.h"
+#include "warm/dump/tracee.h"
+#include "warm/dump/vmas.h"
+
+/* The number of pages examined at once. */
+#define BLOCK 512
+
+struct comparison {
+    const struct tracee *tracee;
+    const struct dump_vmas *vmas;
+    const struct snapshot *snapshot; /* the base */
+    const char *map;                 /* its file */
+    char *content;                   /* BLOCK pages of the process */
+    struct error *err;
+    uint64_t size, page;
+    int pagemap;
+    size_t vma, range, extent; /* indices, which move on with the addresses */
+    struct snapshot_extent *out;
+    size_t count, room, first; /* first: of the extent that is being divided */
+    struct snapshot_patch *patches;
+    size_t patch_count, patch_room;
+    struct arena *arena;
+};
+
+/* Return the position of the page in the base, or 0. *same: it is known to be unchanged. */
+static uint64_t position(struct comparison *c, uint64_t address, uint64_t entry, bool *same)
+{
+    const struct dump_base_range *r = c->vmas->based;
+    const struct snapshot_extent *e = c->snapshot->extents;
+    uint64_t at = 0;
+    *same = false;
+    while (c->range < c->vmas->based_count && r[c->range].end <= address)
+        c->range++;
+    while (c->extent < c->snapshot->extent_count &&
+           e[c->extent].address + e[c->extent].pages * c->page <= address)
+        c->extent++;
+    if (c->range < c->vmas->based_count && r[c->range].start <= address) {
+        at = address + r[c->range].shift;
+        *same = !dump_vmas_is_private(entry);
+    } else if (c->extent < c->snapshot->extent_count && e[c->extent].address <= address) {
+        at = e[c->extent].offset + (address - e[c->extent].address);
+    }
+    return at <= c->size - c->page ? at : 0;
+}
+
+static void *grow(struct arena *a, void *items, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return items;
+    *room = 2 * *room + 256;
+    void *larger = arena_alloc(a, *room * size);
+    if (count > 0)
+        memcpy(larger, items, count * size);
+    return larger;
+}
+
+/* Add a page to the extents: of the base if `at` is not 0. */
+static void add_page(struct comparison *c, uint64_t address, uint64_t at)
+{
+    struct snapshot_extent *last = c->count > c->first ? &c->out[c->count - 1] : NULL;
+    if (last != NULL && (last->of_base != 0) == (at != 0) &&
+        (at == 0 || last->offset + last->pages * c->page == at)) {
+        last->pages++;
+        return;
+    }
+    c->out = grow(c->arena, c->out, c->count, &c->room, sizeof(*c->out));
+    c->out[c->count++] =
+        (struct snapshot_extent){.address = address, .pages = 1, .offset = at, .of_base = at != 0};
+}
+
+/* Where a small extent is all that divides one of the base, make it a patch. */
+static void join_last(struct comparison *c)
+{
+    struct snapshot_extent *e = &c->out[c->count - 1];
+    if (c->count - c->first < 3 || (c->vmas->vmas[c->vma].prot & PROT_WRITE) == 0)
+        return;
+    e -= 2;
+    const uint64_t between = e[1].pages;
+    if (e[0].of_base == 0 || e[1].of_base != 0 || e[2].of_base == 0 || between > SNAPSHOT_PATCH_MAX ||
+        e[0].offset + (e[0].pages + between) * c->page != e[2].offset)
+        return;
+    c->patches = grow(c->arena, c->patches, c->patch_count, &c->patch_room, sizeof(*c->patches));
+    c->patches[c->patch_count++] = (struct snapshot_patch){.address = e[1].address, .pages = between};
+    e[0].pages += between + e[2].pages;
+    c->count -= 2;
+}
+
+static int compare_block(struct comparison *c, uint64_t address, size_t count)
+{
+    uint64_t entries[BLOCK], at[BLOCK];
+    bool same[BLOCK];
+    size_t size = count * sizeof(*entries);
+    ssize_t n = pread(c->pagemap, entries, size, (off_t)(address / c->page * sizeof(*entries)));
+    if (n != (ssize_t)size)
+        return error_set(c->err, n < 0 ? -errno : -EIO, "read '/proc/%d/pagemap'", (int)c->tracee->pid);
+    for (size_t i = 0; i < count; i++)
+        at[i] = position(c, address + i * c->page, entries[i], &same[i]);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i; end < count && at[end] != 0 && !same[end]; end++)
+            ;
+        int ret = end == i ? 0
+                           : tracee_read(c->tracee, address + i * c->page, c->content + i * c->page,
+                                         (end - i) * c->page, c->err);
+        if (ret < 0)
+            return ret;
+        for (; i < end; i++)
+            if (!dump_vmas_equal(c->content + i * c->page, c->map + at[i], c->page))
+                at[i] = 0;
+        while (end < count && (at[end] == 0 || same[end]))
+            end++;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const size_t before = c->count;
+        add_page(c, address + i * c->page, at[i]);
+        if (c->count > before)
+            join_last(c);
+    }
+    return 0;
+}
+
+static int compare(struct comparison *c, const struct snapshot_extent *extents, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct snapshot_extent *r = &extents[i];
+        while (c->vmas->vmas[c->vma].end <= r->address)
+            c->vma++;
+        c->first = c->count;
+        for (uint64_t done = 0; done < r->pages;) {
+            uint64_t part = r->pages - done < BLOCK ? r->pages - done : BLOCK;
+            int ret = compare_block(c, r->address + done * c->page, (size_t)part);
+            if (ret < 0)
+                return ret;
+            done += part;
+        }
+    }
+    return 0;
+}
+
+int dump_base_leave_out(const struct tracee *t, const struct dump_base *base, const struct dump_vmas *vmas,
+                        struct arena *a, struct snapshot_parts *parts, struct error *err)
+{
+    struct comparison c = {.tracee = t,
+                           .vmas = vmas,
+                           .snapshot = base->snapshot,
+                           .err = err,
+                           .size = base->identity.size,
+                           .page = (uint64_t)sysconf(_SC_PAGESIZE),
+                           .arena = a};
+    cleanup_fd int pagemap = openat(t->proc, "pagemap", O_RDONLY | O_CLOEXEC);
+    if (pagemap < 0)
+        return error_set(err, -errno, "open '/proc/%d/pagemap'", (int)t->pid);
+    cleanup_free char *content = malloc(BLOCK * c.page);
+    void *map = mmap(NULL, c.size, PROT_READ, MAP_PRIVATE, base->fd, 0);
+    if (content == NULL || map == MAP_FAILED) {
+        if (map != MAP_FAILED)
+            munmap(map, c.size);
+        return error_set(err, -ENOMEM, "compare with snapshot '%s'", base->identity.name);
+    }
+    c.pagemap = pagemap;
+    c.content = content;
+    c.map = map;
+    int ret = compare(&c, parts->extents, parts->extent_count);
+    munmap(map, c.size);
+    if (ret < 0)
+        return ret;
+    parts->extents = c.out;
+    parts->extent_count = c.count;
+    parts->patches = c.patches;
+    parts->patch_count = c.patch_count;
+    parts->header.base = base->identity;
+    return 0;
+}

@@ -1,0 +1,17 @@
+/* Leave out of a snapshot what its base has. */
+#ifndef PYSBX_WARM_DUMP_BASE_H
+#define PYSBX_WARM_DUMP_BASE_H
+
+struct arena;
+struct dump_base;
+struct dump_vmas;
+struct error;
+struct snapshot_parts;
+struct tracee;
+
+/* Let the extents of pages that are the same in the base refer to it, and turn small extents between them
+ * into patches. VMAs and extents are complete. Return 0 or negative errno. */
+int dump_base_leave_out(const struct tracee *t, const struct dump_base *base, const struct dump_vmas *vmas,
+                        struct arena *a, struct snapshot_parts *parts, struct error *err);
+
+#endif
