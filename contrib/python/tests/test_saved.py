@@ -10,11 +10,13 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import stat
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -273,11 +275,30 @@ def test_another_kernel_is_named(session: Sandbox, path: Path) -> None:  # noqa:
         Sandbox.restore(path)
 
 
-def test_any_change_with_matching_checksums_is_refused_or_harmless(session: Sandbox, path: Path) -> None:  # noqa: F811
+def continued(taken: saved.Saved, memory: bytes, base: int) -> Sandbox:
+    """Continue from a state that a program keeps, with other memory or another base."""
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(memory + os.pread(taken.descriptor, taken.rest, taken.memory))
+        kept = saved.Saved(os.dup(file.fileno()), len(memory), taken.rest, base=os.dup(base) if base >= 0 else -1)
+    made = Sandbox(timeout_sec=5)
+    with kept:
+        made._continue_from(kept, "restored")
+    return made
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_any_change_with_matching_checksums_is_refused_or_harmless(
+    session: Sandbox,  # noqa: F811
+    path: Path,
+    whole: bool,
+) -> None:
     """Bytes of header and tables, which the runtime reads; what it loads runs in the sandbox only."""
     session.run("")
     session.snapshot(path)
     memory, state, header = parts(path)
+    taken = session._capture("saved")
+    if not whole:
+        memory = os.pread(taken.descriptor, taken.memory, 0)
     (size,) = struct.unpack_from("<Q", memory, TABLES_SIZE)
     draw = random.Random(int(os.environ.get("TEST_SEED", "1")))
     before = descriptors()
@@ -288,12 +309,45 @@ def test_any_change_with_matching_checksums_is_refused_or_harmless(session: Sand
         sign(changed, header)
         rewrite(path, bytes(changed), state)
         try:
-            with Sandbox.restore(path, timeout_sec=5) as restored:
+            with (
+                Sandbox.restore(path, timeout_sec=5) if whole else continued(taken, bytes(changed), taken.base)
+            ) as restored:
                 restored.run("1")
         except SandboxError as error:  # a negative code were a crash of the runtime; of the sandbox it is 128 and more
             assert "with code -" not in str(error)
     assert (own_containers(), descriptors()) == (1, before)
     assert value(session, "1") == "1"
+    taken.close()
+
+
+def test_a_state_that_a_program_keeps_has_only_the_pages_that_differ(session: Sandbox, path: Path) -> None:  # noqa: F811
+    """The others are in the snapshot from which the session has started: it is kept open, so the store may drop it."""
+    value(session, "import json, random; x = random.Random(1).randbytes(3 << 20); y = bytearray(x); z = {}")
+    session.snapshot(path)
+    point = session.checkpoint()
+    assert 3 << 20 < point.size < path.stat().st_size - (8 << 20)
+    value(session, "y[5000] ^= 1; z.update({n: str(n) for n in range(50000)}); json.loads = None")
+    name = os.path.basename(os.readlink(f"/proc/self/fd/{point.saved.base}"))
+    assert runtime.call("warm", "prune", name).returncode == 0
+    with session.fork() as fork:  # its snapshot is gone: all pages are written
+        assert value(fork, "len(z), y == x, json.loads") == "(50000, False, None)"
+        session.rollback(point)
+        assert value(session, "len(z), y == x, json.loads('1')") == "(0, True, 1)"
+
+
+def test_another_base_or_none_is_named(session: Sandbox, tmp_path: Path) -> None:  # noqa: F811
+    session.run("x = 1")
+    with session._capture("saved") as taken:
+        memory = os.pread(taken.descriptor, taken.memory, 0)
+        continued(taken, memory, taken.base).close()
+        copy = tmp_path / "base"
+        shutil.copyfile(f"/proc/self/fd/{taken.base}", copy)
+        for mode, reason in (0o600, "its base, snapshot '[0-9a-f]+', was changed or replaced"), (0o644, "not private"):
+            copy.chmod(mode)
+            with copy.open("rb") as other, pytest.raises(SandboxError, match=reason):
+                continued(taken, memory, other.fileno())
+        with pytest.raises(SandboxError, match=r"needs the pages of snapshot '[0-9a-f]+'"):
+            continued(taken, memory, -1)
 
 
 def test_a_library_that_was_replaced_is_named(tmp_path: Path, path: Path) -> None:
@@ -449,9 +503,9 @@ def test_several_forks_share_one_file_of_memory(session: Sandbox, monkeypatch: p
     saves: list[int] = []
     save = runtime.save_process
 
-    def counted(container: str, pid: int, descriptor: int) -> str:
+    def counted(container: str, pid: int, descriptor: int, **more: bool) -> tuple[str, int]:
         saves.append(pid)
-        return save(container, pid, descriptor)
+        return save(container, pid, descriptor, **more)
 
     monkeypatch.setattr(runtime, "save_process", counted)
     before = descriptors()

@@ -147,6 +147,7 @@ def _attempt(
     descriptors: tuple[int, ...] = (),
     timeout_sec: float | None = None,
     alone: bool = False,
+    printed: bytearray | None = None,
 ) -> Refusal | None:
     """Run a command of the runtime to its end; return None, or its error.
 
@@ -157,6 +158,7 @@ def _attempt(
         timeout_sec: seconds until it is killed, by default COMMAND_TIMEOUT_SEC.
         alone: whether it leaves no process. Then its output has an end, which is heard of at once: without a pipe, a
             process is looked for again and again, up to 50 ms apart.
+        printed: gets its output, if it is alone.
     """
     import json  # noqa: PLC0415 (most programs need no such command)
     import subprocess  # noqa: PLC0415
@@ -178,6 +180,8 @@ def _attempt(
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SandboxStartupError(f"pysbx-runtime {arguments[0]}: {error}") from error
         if done.returncode == 0:
+            if printed is not None:
+                printed += done.stdout
             return None
         log.seek(0)
         try:
@@ -194,11 +198,29 @@ def build_snapshot(bundle: str, manager: tuple[str, ...] = ()) -> str:
     return refusal.message if refusal else ""
 
 
-def save_process(container: str, pid: int, descriptor: int) -> str:
-    """Save a process of a container, which has stopped itself, to an empty file; return "" or the refusal."""
-    target = f"/proc/self/fd/{descriptor}"
-    refusal = _attempt("warm", "save", container, str(pid), target, descriptors=(descriptor,), alone=True)
-    return refusal.detail if refusal else ""
+def save_process(container: str, pid: int, descriptor: int, *, differences: bool = False) -> tuple[str, int]:
+    """Save a process of a container, which has stopped itself, to an empty file.
+
+    Args:
+        container: its name.
+        pid: of the process.
+        descriptor: of the file.
+        differences: whether to leave out the pages that are in the snapshot from which the container has started.
+
+    Returns:
+        "" or the refusal; and a descriptor of that snapshot, which stays readable when the store drops it, or -1.
+    """
+    arguments = ("warm", "save", container, str(pid), f"/proc/self/fd/{descriptor}")
+    printed = bytearray()
+    options = ("--differences",) if differences else ()
+    refusal = _attempt(*arguments[:2], *options, *arguments[2:], descriptors=(descriptor,), alone=True, printed=printed)
+    if refusal or not printed:
+        return refusal.detail if refusal else "", -1
+    try:
+        return "", os.open(bytes(printed).removesuffix(b"\n"), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # the store has just dropped it: write all pages
+        os.ftruncate(descriptor, 0)
+        return save_process(container, pid, descriptor)
 
 
 def try_to_create(container: str, bundle: str, manager: tuple[str, ...]) -> Refusal | None:

@@ -80,6 +80,7 @@ class Saved:
         rest: bytes that follow, with what else the worker in the sandbox wants back.
         sites: installed packages that were added to the session.
         baseline: the files to which its changes are compared, if this program keeps the state.
+        base: descriptor of the snapshot that has the pages which are not in the file, or -1; closed by close().
     """
 
     descriptor: int
@@ -87,6 +88,7 @@ class Saved:
     rest: int
     sites: list[Path] = field(default_factory=list)
     baseline: Baseline | None = None
+    base: int = -1
 
     def __enter__(self) -> Saved:
         """Return it."""
@@ -108,9 +110,10 @@ class Saved:
 
     def close(self) -> None:
         """Give up the file; once more is no error."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        for descriptor in self.descriptor, self.base:
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.descriptor = self.base = -1
 
 
 class Checkpoint:
@@ -256,20 +259,25 @@ def _append(descriptor: int, about: dict[str, Any], state: Message) -> tuple[int
     return memory, len(packed)
 
 
-def capture(save: Callable[[int], Message], sites: list[Path]) -> Saved:
+def capture(save: Callable[[int], tuple[Message, int]], sites: list[Path]) -> Saved:
     """Return a state that this program keeps, in a file without a name.
 
     Args:
-        save: see write.
+        save: see write; returns also what base of Saved is.
         sites: installed packages that were added to the session.
 
     Raises:
         OSError: the file cannot be written.
     """
     with tempfile.TemporaryFile(dir=cache_directory(), buffering=0) as file:
-        state = save(file.fileno())
-        memory, rest = _append(file.fileno(), {"options": {}}, state)
-        return Saved(os.dup(file.fileno()), memory, rest, list(sites))
+        state, base = save(file.fileno())
+        try:
+            memory, rest = _append(file.fileno(), {"options": {}}, state)
+            return Saved(os.dup(file.fileno()), memory, rest, list(sites), base=base)
+        except OSError:
+            if base >= 0:
+                os.close(base)
+            raise
 
 
 def _kept(options: Options) -> dict[str, str]:

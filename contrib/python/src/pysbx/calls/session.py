@@ -157,7 +157,7 @@ class Sandbox(Filed):
     def _begin_saved(self, saved: Saved) -> None:
         """Let a new container start from a saved state; _continue() waits for it."""
         self._bundle = prepare(self.options)
-        self._container = Container(self._bundle, self._on_output, self._cancel, snapshot=saved.descriptor)
+        self._container = Container(self._bundle, self._on_output, self._cancel, saved.descriptor, base=saved.base)
 
     def _continue_from(self, saved: Saved, done: str) -> None:
         """Begin in a new container, from a saved state: see _continue."""
@@ -201,13 +201,13 @@ class Sandbox(Filed):
             self.close()
             raise
 
-    def _save(self, descriptor: int, done: str, *, lasting: bool = False) -> Message:
-        """Write a copy of the session's process to a file, and return the rest of its state.
+    def _save(self, descriptor: int, done: str, *, lasting: bool = False) -> tuple[Message, int]:
+        """Write a copy of the session's process to a file; return the rest of its state, and base of Saved.
 
         Args:
             descriptor: of the file.
             done: see _capture.
-            lasting: whether another program may restore it.
+            lasting: whether another program may restore it. Then the file has all pages.
         """
         from pysbx.calls.saved import STATE  # noqa: PLC0415 (few sessions need it)
 
@@ -222,16 +222,22 @@ class Sandbox(Filed):
             raise _refusal(f"it was started cold: {current().options['cold']}", done)
         if answer.get("refused"):
             raise _refusal(_with_remedy(text(answer, "refused")), done)
+        base = -1
         try:
-            said = runtime.save_process(container.name, sender, descriptor)
-        finally:
-            limit = self.options.answer_limit // 2
-            state = self._exchange({"op": "forked", "limit": limit, "lasting": lasting})
-        if said:
-            raise _refusal(said if NO_SPACE.search(said) else said + SAVED_REMEDY, done)
-        if state.get("refused"):
-            raise _refusal(text(state, "refused"), done)
-        return {name: state[name] for name in STATE if name in state}
+            try:
+                said, base = runtime.save_process(container.name, sender, descriptor, differences=not lasting)
+            finally:
+                limit = self.options.answer_limit // 2
+                state = self._exchange({"op": "forked", "limit": limit, "lasting": lasting})
+            if said:
+                raise _refusal(said if NO_SPACE.search(said) else said + SAVED_REMEDY, done)
+            if state.get("refused"):
+                raise _refusal(text(state, "refused"), done)
+        except BaseException:
+            if base >= 0:
+                os.close(base)
+            raise
+        return {name: state[name] for name in STATE if name in state}, base
 
     def snapshot(self, path_or_name: str | os.PathLike[str]) -> Path:
         """Save the session to a file, for Sandbox.restore() in this or another program; it goes on.
@@ -258,7 +264,7 @@ class Sandbox(Filed):
             if self._sites:
                 raise _refusal("packages were added by install(): start it with these dependencies instead", "saved")
             self._exchange({"op": "list"})  # it has begun, and its version is known
-            saved.write(path, lambda file: self._save(file, "saved", lasting=True), self.options, self._python)
+            saved.write(path, lambda file: self._save(file, "saved", lasting=True)[0], self.options, self._python)
         return path
 
     @classmethod

@@ -27,6 +27,7 @@ from pysbx.container.artifacts import Collected, Directories
 from pysbx.container.bundle import Bundle
 from pysbx.container.interpreter import trusted
 from pysbx.container.process import (
+    BASE,
     CATEGORIES,
     CONFIGURATION,
     ORDER,
@@ -112,6 +113,7 @@ class Container:
         cancel: int = -1,
         snapshot: int = -1,
         *,
+        base: int = -1,
         keeps_files: bool = True,
         waits: bool = False,
     ) -> None:
@@ -124,6 +126,7 @@ class Container:
             cancel: a descriptor; once it can be read, the container is killed and Cancelled raised.
             snapshot: a descriptor of the file that runtime.save_process has written: the container continues from
                 there.
+            base: the descriptor that it has returned.
             keeps_files: whether collect() will be called.
             waits: create the container only; begin() starts its program.
         """
@@ -157,7 +160,7 @@ class Container:
         self._root = bundle.path / "rootfs"
         self._home: Home | None = None
         self.directories: Directories | None = None
-        self._start(bundle, snapshot)
+        self._start(bundle, {SNAPSHOT: snapshot, BASE: base})
 
     def __enter__(self) -> Container:
         """Return the container itself."""
@@ -167,13 +170,13 @@ class Container:
         """End the container, even if it is at work."""
         self.close()
 
-    def _start(self, bundle: Bundle, snapshot: int) -> None:
+    def _start(self, bundle: Bundle, saved: dict[int, int]) -> None:
         status = ("--status-file", f"/proc/self/fd/{STATUS}")
         run = ["run", "--init", "--bundle", str(bundle.path), *status]
-        passed: dict[int, int] = {}
-        if snapshot >= 0:
-            run += ["--snapshot", f"/proc/self/fd/{SNAPSHOT}"]
-            passed[SNAPSHOT] = snapshot
+        passed = {number: descriptor for number, descriptor in saved.items() if descriptor >= 0}
+        for number, option in (SNAPSHOT, "--snapshot"), (BASE, "--snapshot-base"):
+            if number in passed:
+                run += [option, f"/proc/self/fd/{number}"]
         if bundle.labelled:
             run += ["--config", f"/proc/self/fd/{CONFIGURATION}"]
         if self._waits:

@@ -18,7 +18,7 @@ IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 # Descriptors. The runtime continues a process from the first. A process between reports the end of the runtime by the
 # second. The runtime writes to the third how the program has ended. The next two are those of labels.individual(). The
 # runtime waits at the last for the order to start the program.
-SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES, ORDER = 3, 4, 5, 6, 7, 8
+SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES, ORDER, BASE = 3, 4, 5, 6, 7, 8, 9
 PIDFD_OPEN = 434  # the same number on every architecture
 
 
@@ -109,7 +109,7 @@ class Process:
             for number, end in streams.items():
                 safe = end
                 if end < 3:
-                    safe = _above(end, ORDER)
+                    safe = _above(end, BASE)
                     given.callback(os.close, safe)
                 actions.append((os.POSIX_SPAWN_DUP2, safe, number))
             passed = [(descriptor, number) for number, descriptor in inherited.items()]
@@ -122,7 +122,7 @@ class Process:
                 arguments = children.reporting(arguments, REPORT)
             # The last: one of the descriptors above may have such a number. A number of these is moved out of the way.
             for descriptor, number in passed:
-                safe = _above(descriptor, ORDER)
+                safe = _above(descriptor, BASE)
                 given.callback(os.close, safe)
                 actions.append((os.POSIX_SPAWN_DUP2, safe, number))
             try:
