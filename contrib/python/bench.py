@@ -71,6 +71,20 @@ CALLS: tuple[tuple[str, str, float, float], ...] = (
 )
 TURNS = 5
 
+# Of bench_saved.py: key, title, unit, the most of it, and the most of what the build before has needed.
+SAVED: tuple[tuple[str, str, str, float | None, float | None], ...] = (
+    ("fork", "fork() to its first answer and its end", "ms", None, 0.35),
+    ("fork_pandas", "… with pandas and a frame of 10 MB", "ms", None, 0.2),
+    ("still", "the source stands still, with pandas", "ms", 5, None),
+    ("crowd", "fork(100) to all first answers; of --quick fork(10)", "ms", 1500, None),
+    ("checkpoint", "checkpoint() and rollback(), with the frame", "ms", 20, None),
+    ("park_bytes", "a parked session that has imported pandas", "MiB", 12, None),
+    ("resume", "… its next answer", "ms", 30, None),
+    ("resume_cold", "… its next answer, from a dropped page cache", "ms", 200, None),
+    ("disk_bytes", "1,000 of them, extrapolated from 20", "MiB of 1,000", 4096, None),
+)
+UNITS = {"ms": 1e6, "MiB": 1 << 20, "MiB of 1,000": (1 << 20) / 1000}
+
 
 def nothing() -> None:
     """Do nothing."""
@@ -204,13 +218,15 @@ def report(samples: dict[str, list[Sample]], rates: dict[str, float], held: list
     print_table(["", "", "target", ""], [[*row[:3], VERDICTS[row[3]]] for row in facts])
 
 
-def measure_calls(count: int, wheels: Path, before: Path | None) -> dict[str, dict[str, list[int]]]:
-    """Run bench_calls.py with this build and the one before, in turns; the latter's package is in the same tree."""
+def measure_calls(
+    count: int, wheels: Path, before: Path | None, name: str = "bench_calls.py"
+) -> dict[str, dict[str, list[int]]]:
+    """Run a program with this build and the one before, in turns; the latter's package is in the same tree."""
     builds: dict[str, dict[str, str]] = {"now": {}}
     if before is not None and (source := before.parents[1] / "contrib/python/src").is_dir():
         builds["before"] = {"PYSBX_RUNTIME": str(before), "PYTHONPATH": str(source)}
     found: dict[str, dict[str, list[int]]] = {build: {} for build in builds}
-    program = [PYTHON, str(Path(__file__).with_name("bench_calls.py")), str(max(count // TURNS, 1)), str(wheels)]
+    program = [PYTHON, str(Path(__file__).with_name(name)), str(max(count // TURNS, 1)), str(wheels)]
     for _ in range(TURNS):
         for build, variables in builds.items():
             done = subprocess.run(program, env=os.environ | variables, stdout=subprocess.PIPE, check=True)
@@ -229,6 +245,19 @@ def report_calls(found: dict[str, dict[str, list[int]]]) -> None:
         times = [milliseconds(value) for value in (now, *before)] + ["-"] * (not before)
         rows.append([title, *times, "-" if ratio is None else f"{ratio:.2f}", f"≤ {target}", VERDICTS[met]])
     print_table(["ready containers, ms", "now", "before", "of before", "target", ""], rows)
+
+
+def report_saved(found: dict[str, dict[str, list[int]]]) -> None:
+    """Print the table of forks and saved sessions."""
+    rows = []
+    for key, title, unit, most, of_before in SAVED:
+        now, *before = (quantile(sorted(samples[key]), 0.5) / UNITS[unit] for samples in found.values())
+        ratio = now / before[0] if before else None
+        met = now <= most if most else (ratio <= of_before if ratio is not None and of_before else None)
+        shown = [f"{value:.1f}" for value in (now, *before)] + ["-"] * (not before)
+        wanted = f"≤ {most} {unit}" if most else f"≤ {of_before} of before"
+        rows.append([f"{title}, {unit}", *shown, "-" if ratio is None else f"{ratio:.2f}", wanted, VERDICTS[met]])
+    print_table(["saved sessions", "now", "before", "of before", "target", ""], rows)
 
 
 def descendants(pid: int) -> list[int]:
@@ -285,6 +314,7 @@ def main() -> None:
     rates = throughput(call, max(options.rounds // 10, 3))
     held = endure(call, options.calls)
     calls = measure_calls(options.rounds, options.wheels, options.before)
+    saved = measure_calls(options.rounds, options.wheels, options.before, "bench_saved.py")
     sessions = min(options.rounds, 200)
     session_mib = open_sessions(sessions, pandas)
     limits = ", ".join(f"{name} by {by}" for name, by in run_code("pass").limits.items())
@@ -293,6 +323,7 @@ def main() -> None:
     report_programs(started)
     report(samples, rates, held, options.calls)
     report_calls(calls)
+    report_saved(saved)
     verdict = VERDICTS[session_mib <= MOST_SESSION_MIB]
     row = [
         f"memory of an open session of {sessions} with pandas, MiB",
@@ -309,6 +340,7 @@ def main() -> None:
         "measures": {name: summarise(found) for name, found in (samples | started).items()},
         "calls_a_second": rates,
         "ready_containers_ns": calls,
+        "saved_sessions": saved,
         "endurance": held,
         "session_mib": session_mib,
         "samples_ns": {name: [spent for spent, _ in found] for name, found in (samples | started).items()},

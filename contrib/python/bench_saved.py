@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Measure forks, checkpoints and parked sessions, and print JSON: one turn of one build, for bench.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from pysbx import Sandbox
+
+FRAME = "import numpy, pandas; frame = pandas.DataFrame({'a': numpy.arange(1310720)})"
+CROWD, CROWD_IN_SHORT, PARKED = 100, 10, 20
+
+
+def spent(function: Callable[[], object]) -> int:
+    """Return how long a call takes, in nanoseconds."""
+    began = time.perf_counter_ns()
+    function()
+    return time.perf_counter_ns() - began
+
+
+def fork(session: Sandbox) -> None:
+    """Fork to the first answer, and to the end."""
+    with session.fork() as made:
+        made.run("1")
+
+
+def there_and_back(session: Sandbox) -> None:
+    """Make a checkpoint, and go back to it."""
+    point = session.checkpoint()
+    session.rollback(point)
+    point.remove()
+
+
+def crowd(session: Sandbox, count: int) -> None:
+    """Make many forks, and ask each."""
+    with ExitStack() as stack:
+        for one in [stack.enter_context(made) for made in session.fork(count)]:
+            one.run("1")
+
+
+def parked(session: Sandbox, *, drop: bool = False) -> tuple[int, int]:
+    """Park a session; return the bytes of its file, and how long the next answer takes."""
+    session.park()
+    assert session._parked is not None
+    if drop:
+        for descriptor in session._parked.descriptor, session._parked.base:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    size = session._parked.size
+    return size, spent(lambda: session.run("1"))
+
+
+def disk_of_many(options: dict[str, Any]) -> int:
+    """Return the bytes on disk of a parked session, of several that have imported pandas."""
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(Sandbox(**options)) for _ in range(PARKED)]
+        for session in sessions:
+            session.run("import pandas")
+            session.park()
+        states = [session._parked for session in sessions]
+        return sum(os.fstat(state.descriptor).st_blocks * 512 for state in states if state) // PARKED
+
+
+def main() -> None:
+    """Measure so often."""
+    count, wheels = int(sys.argv[1]), sys.argv[2]
+    options: dict[str, Any] = {"warm": "require", "dependencies": ["pandas"], "wheels": wheels, "memory_mb": 1024}
+    found: dict[str, list[int]] = {}
+    with Sandbox(warm="require") as bare, Sandbox(**options) as pandas, Sandbox(**options) as frame:
+        for session, source in ((bare, "1"), (pandas, "import pandas"), (frame, FRAME)):
+            done = session.run(source)
+            assert done.error is None, done
+            fork(session)
+        found["fork"] = [spent(lambda: fork(bare)) for _ in range(count)]
+        found["fork_pandas"] = [spent(lambda: fork(frame)) for _ in range(count)]
+        found["still"] = [spent(lambda: pandas._capture("saved").close()) for _ in range(count)]
+        found["crowd"] = [spent(lambda: crowd(pandas, CROWD if count > CROWD_IN_SHORT else CROWD_IN_SHORT))]
+        found["checkpoint"] = [spent(lambda: there_and_back(frame)) for _ in range(count)]
+        rows = [parked(pandas) for _ in range(count)]
+        found["park_bytes"], found["resume"] = [row[0] for row in rows], [row[1] for row in rows]
+        found["resume_cold"] = [parked(pandas, drop=True)[1] for _ in range(max(count // 4, 1))]
+    found["disk_bytes"] = [disk_of_many(options)]
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
