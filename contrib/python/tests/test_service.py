@@ -227,6 +227,7 @@ def test_the_description_says_all_that_a_generated_client_needs(service: Server)
     names |= {"profile", "execute", "list_sessions", "get_session", "fork_session", "interrupt_session", "delete_file"}
     names |= {"checkpoint_session", "rollback_session", "exec_command", "stat_path", "list_directory", "real_path"}
     names |= {"make_directory", "remove_path", "answer_tool_call"}
+    names |= {"checkpoint_session", "rollback_session", "snapshot_session", "list_snapshots", "remove_snapshot"}
     names |= {"list_changes", "pause_session", "resume_session"}
     names |= {"readyz", "metrics", "run_command", "list_processes"}
     names |= {f"{verb}_process" for verb in ("start", "read", "write", "signal")}

@@ -22,11 +22,14 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pysbx import Sandbox
 from pysbx.command import main
 from pysbx.service.asgi import App
 from pysbx.service.connections.problems import Problem
+from pysbx.service.sandboxes import snapshots
 from pysbx.service.sandboxes.allowance import HOUR_SEC, Allowance, Ledger
-from tests.servers import BEST_EFFORT, TOKEN, server, wait_until
+from pysbx.service.sandboxes.snapshots import Snapshots
+from tests.servers import BEST_EFFORT, TOKEN, containers_of, server, wait_until
 
 OTHER = "another-token-for-tests"
 
@@ -134,6 +137,82 @@ def test_sessions_of_a_token(tokens: str) -> None:
         assert other.post("/v1/sessions", json={}).status_code == 201
         assert service.client.delete(place).status_code == 204
         assert service.post("/v1/sessions").status_code == 201
+
+
+def test_snapshots_of_a_token(tokens: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They outlive the session and the service, and no other caller finds them."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    options = ("--token-file", tokens, "--snapshots-per-caller", "2")
+    with server(*options, listen="127.0.0.1:0", token=TOKEN) as service:
+        place = service.post("/v1/sessions").headers["location"]
+        service.post(f"{place}/run", code="x = [1]; open('file', 'w').write('1')")
+        for name in ("one", "two", "one"):
+            made = service.post(f"{place}/snapshot", name=name)
+            assert (made.status_code, made.json()["name"]) == (201, name), made.text
+        assert "snapshots: 2 is the most" in refusal_of_snapshots(service.post(f"{place}/snapshot", name="three"))
+        for wrong in ("../one", ".one", "", "a/b", "x" * 65, "one\n"):
+            assert service.post(f"{place}/snapshot", name=wrong).status_code == 422, wrong
+            assert service.post("/v1/sessions", snapshot=wrong).status_code == 422, wrong
+        service.post(f"{place}/run", code="import threading as t; e = t.Event(); t.Thread(target=e.wait).start()")
+        assert "thread" in service.post(f"{place}/snapshot", name="one").json()["detail"]
+        service.client.delete(place)
+    with server(*options, listen="127.0.0.1:0", token=TOKEN) as service, service.connect(OTHER) as other:
+        for _ in range(2):
+            place = service.post("/v1/sessions", snapshot="one", memory_mb=200).headers["location"]
+            assert service.post(f"{place}/run", code="x.append(2); x").json()["value"] == "[1, 2]"
+            assert service.client.get(f"{place}/files/file").text == "1"
+        assert other.get("/v1/snapshots").json() == {"snapshots": []}
+        for answer in (other.post("/v1/sessions", json={"snapshot": "one"}), other.delete("/v1/snapshots/one")):
+            assert (answer.status_code, answer.json()["type"]) == (404, "urn:pysbx:problem:no-snapshot")
+        assert [one["name"] for one in service.client.get("/v1/snapshots").json()["snapshots"]] == ["one", "two"]
+        (path,) = (tmp_path / "state").rglob("two")
+        path.write_bytes(b"damaged")
+        damaged = service.post("/v1/sessions", snapshot="two")
+        assert (damaged.status_code, damaged.json()["detail"]) == (
+            *(422, "saved session 'two': it is not a saved session, or its end is missing"),
+        )
+        assert service.client.delete("/v1/snapshots/two").status_code == 204
+        assert service.client.delete("/v1/snapshots/two").status_code == 404
+        assert len(service.client.get("/v1/sessions").json()["sessions"]) == 2
+
+
+def refusal_of_snapshots(answer: httpx.Response) -> str:
+    """Return why there is no room for a further snapshot; time does not help."""
+    found: dict[str, str] = answer.json()
+    assert (answer.status_code, found["type"]) == (429, "urn:pysbx:problem:allowance"), answer.text
+    assert "retry-after" not in answer.headers
+    return found["detail"]
+
+
+def test_the_snapshots_of_a_caller_take_a_bounded_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    kept = Snapshots(9)
+    with Sandbox(warm="require") as session:
+        made = kept.write("a", "one", session)
+        monkeypatch.setattr(snapshots, "MOST_BYTES", made.size * 3 // 2)
+        kept.write("a", "one", session)  # takes the place of the first
+        with pytest.raises(Problem, match="MiB together is the most: remove one"):
+            kept.write("a", "two", session)
+        kept.write("b", "two", session)
+        assert [one.name for one in kept.listed("a")] == ["one"]
+        assert [path.name for path in kept._directory("a").iterdir()] == ["one"]
+        assert session.run("1").value == "1"
+
+
+def test_an_unused_session_is_parked_until_its_next_use(tmp_path: Path) -> None:
+    with server("--park-after", "0.4", listen=f"unix:{tmp_path}/s") as service:
+        parked, busy = (service.post("/v1/sessions").headers["location"] for _ in range(2))
+        service.post(f"{parked}/run", code="x = 41")
+        service.post(f"{busy}/run", code="import threading as t; e = t.Event(); t.Thread(target=e.wait).start()")
+        for _ in range(2):
+            wait_until(lambda: service.client.get(parked).json()["parked"])
+            assert len(containers_of(service.process.pid)) == 1
+            assert service.post(f"{parked}/run", code="x + 1").json()["value"] == "42"
+        assert service.client.get(busy).json()["parked"] is False
+        assert service.post(f"{busy}/run", code="e.is_set()").json()["value"] == "False"
+    said = "".join(service.log)
+    assert "was parked" in said
+    assert re.search(r"session .{6}… stays in memory: the session cannot be parked: a thread is running", said)
 
 
 @pytest.mark.parametrize("begin", [1000.0, 130335.11016455])  # the sum of the second with 3600 is rounded up

@@ -27,6 +27,7 @@ PHASES = ("Examples", "Coverage", "Fuzzing", "Stateful")
 @pytest.mark.timeout(float(LONG_SEC or 0) + 300)
 def test_all_phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSBX_TOKEN", TOKEN)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with server("--timeout", "3", listen="127.0.0.1:0", token=TOKEN, warnings=True) as service:
         command = [str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(CONFIGURATION), "run"]
         command += [f"http://{service.address}/openapi.json", "--header", f"Authorization: Bearer {TOKEN}"]

@@ -326,6 +326,11 @@ class AsyncSandbox:
         return self.sandbox.paused
 
     @property
+    def parked(self) -> bool:
+        """Whether the session is parked."""
+        return self.sandbox.parked
+
+    @property
     def ended(self) -> str:
         """Why the session has ended; "" while it can go on."""
         return self.sandbox.ended

@@ -222,7 +222,8 @@ def _about(session: Any) -> Message:
     """Return what requests depend on: options that are numbers or texts, and the kind of network."""
     options = session.options
     plain = {name: value for name, value in vars(options).items() if isinstance(value, (int, float, str))}
-    return {"options": plain, "network": options.allow_network.kind, "paused": session.paused}
+    state = {"paused": session.paused, "parked": session.parked}
+    return {"options": plain, "network": options.allow_network.kind, **state}
 
 
 def _is_served(path: Path) -> bool:
@@ -345,6 +346,11 @@ class Attached:
     def paused(self) -> bool:
         """Whether the session is paused."""
         return not self._ended and bool(self._call({"do": "about"})["paused"])
+
+    @property
+    def parked(self) -> bool:
+        """Whether the session is parked."""
+        return not self._ended and bool(self._call({"do": "about"})["parked"])
 
     def close(self) -> None:
         """Let the session go: it goes on."""

@@ -38,6 +38,7 @@ from pysbx.version import VERSION
 
 MAGIC, FORMAT = b"pysbxses", 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME_RULE = "it has at most 64 letters, digits and '.', '_', '-', and begins with a letter or digit"
 CHUNK = 1 << 20
 MAX_STATE = 1 << 30
 # The worker in the sandbox gets back these parts of a request, and no other.
@@ -116,6 +117,10 @@ class Saved:
         self.descriptor = self.base = -1
 
 
+class TooLargeError(SandboxError):
+    """A saved session would be larger than its place allows."""
+
+
 class Checkpoint:
     """A state of a session, to which Sandbox.rollback() goes back; as often as wanted, until it is removed.
 
@@ -191,8 +196,7 @@ def place(target: object) -> Path:
         return Path(text).absolute()
     if not NAME.fullmatch(text):
         raise ValueError(
-            f"path_or_name: {text!r:.100} is no name of a saved session, which has at most 64 letters, digits and "
-            "'.', '_', '-', and begins with a letter or digit: a path has a slash"
+            f"path_or_name: {text!r:.100} is no name of a saved session: {NAME_RULE}, and a path has a slash"
         )
     return directory() / text
 
@@ -287,7 +291,13 @@ def _kept(options: Options) -> dict[str, str]:
     return found
 
 
-def write(path: Path, save: Callable[[int], Message], options: Options, python: tuple[int, int] | None) -> None:
+def write(
+    path: Path,
+    save: Callable[[int], Message],
+    options: Options,
+    python: tuple[int, int] | None,
+    most: float = math.inf,
+) -> None:
     """Write a saved session to a file, as a whole: a failure leaves the previous one.
 
     Args:
@@ -295,9 +305,10 @@ def write(path: Path, save: Callable[[int], Message], options: Options, python: 
         save: writes the memory to a descriptor, and returns the rest of the state.
         options: of the session.
         python: its version of Python.
+        most: bytes that the file may have.
 
     Raises:
-        SandboxError: it cannot be written.
+        SandboxError: it cannot be written, or it is a TooLargeError.
     """
     try:
         with _new_file(path) as descriptor:
@@ -310,6 +321,8 @@ def write(path: Path, save: Callable[[int], Message], options: Options, python: 
                 "options": _kept(options),
             }
             memory, rest = _append(descriptor, about, state)
+            if (size := memory + rest + FOOTER.size) > most:
+                raise TooLargeError(f"the session cannot be saved: its file would have {size} bytes")
             _write(descriptor, FOOTER.pack(MAGIC, FORMAT, memory, rest, bytes(DIGEST_SIZE))[:-DIGEST_SIZE])
             _write(descriptor, _digest(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR)))
     except OSError as error:

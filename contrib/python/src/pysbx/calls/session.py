@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -259,13 +260,21 @@ class Sandbox(Filed):
         from pysbx.calls import saved  # noqa: PLC0415 (few sessions need it)
 
         path = saved.place(path_or_name)
+        self._snapshot_to(path)
+        return path
+
+    def _snapshot_to(self, path: Path, most: float = math.inf) -> None:
+        """Save the session to a file of at most so many bytes; see snapshot."""
+        from pysbx.calls import saved  # noqa: PLC0415 (few sessions need it)
+
         with self._lock:
             self._started()
             if self._sites:
                 raise _refusal("packages were added by install(): start it with these dependencies instead", "saved")
             self._exchange({"op": "list"})  # it has begun, and its version is known
-            saved.write(path, lambda file: self._save(file, "saved", lasting=True)[0], self.options, self._python)
-        return path
+            saved.write(
+                path, lambda file: self._save(file, "saved", lasting=True)[0], self.options, self._python, most
+            )
 
     @classmethod
     def restore(
@@ -367,6 +376,11 @@ class Sandbox(Filed):
                 raise _refusal("a port is forwarded: close it", "parked")
             self._parked = self._capture("parked")
             self._drop_container()
+
+    @property
+    def parked(self) -> bool:
+        """Whether the session is parked: see park."""
+        return self._parked is not None and self._container is None and not self._ended
 
     def _hang_up(self) -> None:
         for one in self._forwards:

@@ -19,6 +19,7 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
     ("--waiting", "waiting", int, "N", "requests that may wait for a sandbox (32)"),
     ("--sessions", "sessions", int, "N", "sessions at the same time (16)"),
     ("--idle", "idle_sec", float, "SECONDS", "end a session that is unused for this time (600)"),
+    ("--park-after", "park_sec", float, "SECONDS", "move a session that is unused for this time to the disk (never)"),
     ("--connections", "connections", int, "N", "connections at the same time (256 more than requests)"),
     (
         *("--connections-per-peer", "connections_per_peer", int, "N"),
@@ -27,6 +28,10 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
     ("--calls-per-hour", "calls_per_hour", int, "N", "allowance of a token: runs and uses of sessions in an hour"),
     ("--cpu-per-hour", "cpu_per_hour", float, "SECONDS", "allowance of a token: CPU time in an hour"),
     ("--sessions-per-caller", "sessions_per_caller", int, "N", "allowance of a token: sessions at the same time"),
+    (
+        *("--snapshots-per-caller", "snapshots_per_caller", int, "N"),
+        "allowance of a token: snapshots (16), which have at most 4 GiB together",
+    ),
     ("--request-size", "request_mb", int, "MIB", "size of a request (8), which may have 1000 files"),
     ("--artifact-size", "artifact_mb", int, "MIB", "size of /output after a run, and of a file of a session (8)"),
 )

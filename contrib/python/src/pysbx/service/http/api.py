@@ -96,6 +96,12 @@ class SandboxRequest(Strict):
     packages: list[str] = Field([], max_length=50, description="names of packages, of GET /v1/profiles")
 
 
+class SessionRequest(SandboxRequest):
+    """The sandbox for a session, and the snapshot from which it continues."""
+
+    snapshot: str | None = Field(None, description="name of a snapshot, of GET /v1/snapshots")
+
+
 class Program(Strict):
     """Source text, its arguments and its input."""
 
@@ -140,6 +146,7 @@ class SessionInfo(BaseModel):
     unused_sec: float = Field(description="since its last use")
     running: bool
     paused: bool
+    parked: bool = Field(description="it is on the disk, and the next use brings it back")
     profile: str
     dependencies: list[str]
 
@@ -220,6 +227,7 @@ def info_of(session: Session) -> SessionInfo:
         unused_sec=0.0 if running else round(now - session.used, 3),
         running=running,
         paused=session.sandbox.paused,
+        parked=session.sandbox.parked,
         profile=session.options.profile,
         dependencies=list(session.options.dependencies),
     )
@@ -437,9 +445,12 @@ def _add_sessions(app: FastAPI, offer: Choices, jobs: Jobs, sessions: Sessions, 
     @app.post("/v1/sessions", status_code=201, name="start_session")
     async def start(response: Response, wanted: SessionRequest | None = None) -> Started:
         """Start a session: names, modules and files of one run are there in the next."""
-        wish = wanted or SessionRequest(profile=None, packages=[], tools=[])
-        options = await jobs.aside(lambda: options_of(offer, wish))
-        session = await sessions.start(caller.get(), options, callback_of(book, wish))
+        given = wanted or SessionRequest(profile=None, packages=[], tools=[], snapshot=None)
+        options, callback = await jobs.aside(lambda: options_of(offer, given)), callback_of(book, given)
+        if given.snapshot is None:
+            session = await sessions.start(caller.get(), options, callback)
+        else:
+            session = await sessions.restore(caller.get(), options, given.snapshot, callback)
         response.headers["Location"] = f"/v1/sessions/{session.id}"
         return Started(id=session.id, idle_sec=sessions.idle_sec)
 

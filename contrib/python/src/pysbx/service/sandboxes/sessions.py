@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 import secrets
 import time
 from collections import OrderedDict
@@ -27,6 +28,7 @@ from pysbx.service.connections.problems import ENDED, NO_SESSION, REQUEST, SESSI
 from pysbx.service.sandboxes.allowance import Allowance, Ledger
 from pysbx.service.sandboxes.callbacks import Callback, OnOutput, heard
 from pysbx.service.sandboxes.jobs import Jobs
+from pysbx.service.sandboxes.snapshots import Kept, Snapshots
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +60,7 @@ class Session:
         self.options = options
         self.has_run = self.has_terminal = False
         self.program: Program | None = None
+        self.stays = False  # since its last use it could not be parked
         self.terminal: Terminal | None = None
         self.terminal_end = ""  # why it was ended
         self.charged_sec = 0.0
@@ -105,7 +108,16 @@ def check_timeout(session: Session, timeout_sec: float | None) -> None:
 class Sessions:
     """The sessions that there are, and why others have ended."""
 
-    def __init__(self, jobs: Jobs, most: int, idle_sec: float, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self,
+        jobs: Jobs,
+        most: int,
+        idle_sec: float,
+        ledger: Ledger | None = None,
+        *,
+        park_sec: float | None = None,
+        snapshots: int = 16,
+    ) -> None:
         """Create a set without sessions.
 
         Args:
@@ -113,8 +125,12 @@ class Sessions:
             most: sessions at a time.
             idle_sec: seconds without use after which one is ended.
             ledger: may refuse a caller a further one.
+            park_sec: seconds without use after which one is parked, or None.
+            snapshots: the most that a caller may have.
         """
         self.idle_sec = idle_sec
+        self.snapshots = Snapshots(snapshots)
+        self._park_sec = park_sec
         self._jobs = jobs
         self._most = most
         self._ledger = ledger or Ledger(Allowance())
@@ -146,6 +162,26 @@ class Sessions:
         )
         forked.sent = session.sent
         return forked
+
+    async def restore(self, owner: str, options: Options, name: str, callback: Callback | None = None) -> Session:
+        """Start a session that continues from a snapshot of its caller.
+
+        Raises:
+            Problem: there is none; or see start.
+            SandboxError: it cannot be restored.
+        """
+        work = lambda sandbox: self.snapshots.restore(owner, name, sandbox)  # noqa: E731 (it is one)
+        return await self._begin(owner, options, callback, lambda new: self._use(new, work))
+
+    async def snapshot(self, session: Session, name: str) -> Kept:
+        """Make a snapshot of a session, after the uses that wait already.
+
+        Raises:
+            Problem: its caller has no room for it.
+            SandboxError: it cannot be saved.
+        """
+        async with self.snapshots.turns[session.owner]:
+            return await self.use(session, lambda sandbox: self.snapshots.write(session.owner, name, sandbox))
 
     async def _begin(
         self,
@@ -243,7 +279,7 @@ class Sessions:
             raise self._has_ended(session) from None
         finally:
             self._charge(session, spent)
-            session.used = time.monotonic()
+            session.used, session.stays = time.monotonic(), False
             session.turn.release()
 
     def _charge(self, session: Session, spent: float) -> None:
@@ -359,15 +395,34 @@ class Sessions:
     async def watch(self) -> None:
         """Count CPU time, and end sessions that are not used and terminals that may not go on, until cancelled."""
         while True:
-            await asyncio.sleep(min(self.idle_sec / 4, LOOK_SEC))
+            await asyncio.sleep(min(self.idle_sec / 4, (self._park_sec or LOOK_SEC) / 4, LOOK_SEC))
             for one in tuple(self._known.values()):
                 self._charge(one, await asyncio.to_thread(getattr, one.sandbox, "_cpu_sec"))
                 if one.terminal is not None and not self._ledger.has_cpu_left(one.owner):
                     one.terminal_end = SPENT
                     one.terminal.hang_up()
+            await self._park_unused()
             limit = time.monotonic() - self.idle_sec
             idle = [one for one in self._known.values() if one.used < limit and not one.turn.locked()]
             await asyncio.gather(*(self._end(one, f"it was not used for {self.idle_sec:g} seconds") for one in idle))
+
+    async def _park_unused(self) -> None:
+        """Park the sessions that are not used, one after the other; one that cannot be parked stays as it is."""
+        limit = time.monotonic() - (self._park_sec or math.inf)
+        for one in tuple(self._known.values()):
+            sandbox = one.sandbox
+            if one.used >= limit or one.stays or one.turn.locked() or sandbox.parked or sandbox.paused:
+                continue
+            async with one.turn:
+                try:
+                    await asyncio.to_thread(sandbox.park)
+                except Exception as error:
+                    one.stays = True
+                    logger.info("session %s… stays in memory: %s", one.id[:SHOWN], error)
+                else:
+                    logger.info("session %s… was parked", one.id[:SHOWN])
+            if sandbox.ended:
+                await self._end(one, sandbox.ended)
 
     async def close(self) -> None:
         """End all of them."""

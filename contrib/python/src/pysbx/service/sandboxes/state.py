@@ -24,8 +24,9 @@ from pysbx.service.sandboxes.preparation import Preparation, Until
 from pysbx.service.sandboxes.readiness import Probe
 from pysbx.service.sandboxes.sessions import Sessions
 
-# Of Settings, what may be left to the server.
-BOUNDS = ("connections", "connections_per_peer", "calls_per_hour", "cpu_per_hour", "sessions_per_caller")
+# Of Settings, positive numbers; and what may be left to the server.
+NUMBERS = ("at_once", "sessions", "idle_sec", "request_mb", "artifact_mb", "snapshots_per_caller")
+BOUNDS = ("connections", "connections_per_peer", "calls_per_hour", "cpu_per_hour", "sessions_per_caller", "park_sec")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Settings:
         waiting: requests that may wait for that.
         sessions: the most there may be.
         idle_sec: seconds after which an unused session ends.
+        park_sec: seconds after which an unused session is parked, or None.
         connections: the most there may be, or None: see bounds.
         connections_per_peer: the same, of one address.
         request_mb: MiB that a request may have.
@@ -47,6 +49,7 @@ class Settings:
         listen: the address, as it is written; "" for the default, which is standard input and output for MCP.
         token_file: where the tokens are, or None.
         calls_per_hour, cpu_per_hour, sessions_per_caller: the allowance of a caller, or None.
+        snapshots_per_caller: the same, without None.
         audit_log: the file to which events are appended, or None.
         tls_cert, tls_key: files with the certificate and its key, or None.
         origins: those whose pages may call from a browser.
@@ -64,6 +67,7 @@ class Settings:
     waiting: int = 32
     sessions: int = 16
     idle_sec: float = 600.0
+    park_sec: float | None = None
     connections: int | None = None
     connections_per_peer: int | None = None
     request_mb: int = 8
@@ -73,6 +77,7 @@ class Settings:
     calls_per_hour: int | None = None
     cpu_per_hour: float | None = None
     sessions_per_caller: int | None = None
+    snapshots_per_caller: int = 16
     audit_log: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
@@ -85,7 +90,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse values that are not allowed."""
-        for name in (*("at_once", "sessions", "idle_sec", "request_mb", "artifact_mb"), *BOUNDS):
+        for name in (*NUMBERS, *BOUNDS):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name}: {value} is not a positive number")
@@ -124,7 +129,14 @@ class State:
         bounds = (settings.calls_per_hour, settings.cpu_per_hour, settings.sessions_per_caller)
         self.ledger = Ledger(Allowance(*bounds))
         self.jobs = Jobs(settings.at_once, self.meters, self.ledger, self.audit)
-        self.sessions = Sessions(self.jobs, settings.sessions, settings.idle_sec, self.ledger)
+        self.sessions = Sessions(
+            self.jobs,
+            settings.sessions,
+            settings.idle_sec,
+            self.ledger,
+            park_sec=settings.park_sec,
+            snapshots=settings.snapshots_per_caller,
+        )
         self.meters.watch("sessions", lambda: len(self.sessions))
         self.probe = Probe(self.offer, self.preparation)
         self.slots = settings.at_once + settings.waiting
