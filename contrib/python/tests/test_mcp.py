@@ -85,8 +85,9 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         files = {"put_file", "get_file", "list_files"}
         sessions = {
-            f"{verb}_session" for verb in ("start", "run_in", "end", "fork", "interrupt", "pause", "resume")
-        } | {"list_sessions"}
+            f"{verb}_session"
+            for verb in ("start", "run_in", "end", "fork", "interrupt", "pause", "resume", "checkpoint", "rollback")
+        } | {"list_sessions", "snapshot_session", "list_snapshots", "remove_snapshot"}
         processes = {f"{verb}_process" for verb in ("start", "read", "write", "signal")} | {"list_processes"}
         files |= {"exec_command", "stat_path", "list_directory", "real_path", "make_directory", "remove_path"}
         assert set(tools) == files | sessions | processes | {"run_python", "run_command", "list_profiles"}
@@ -394,6 +395,39 @@ def test_sessions_are_listed_forked_and_interrupted(small: Server) -> None:
             await call("end_session", session_id=session)
 
     small.run(test)
+
+
+def test_states_of_a_session_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    async def test(client: Client) -> None:
+        async def call(tool: str, **arguments: Any) -> Any:
+            done = await client.call_tool(tool, arguments)
+            assert len(done.model_dump_json()) < 1 << 20
+            return text_of(done) if done.is_error else done.structured_content
+
+        first = {"session_id": (await call("start_session"))["session_id"]}
+        await call("run_in_session", **first, code="a = [1]")
+        point = await call("checkpoint_session", **first)
+        await call("run_in_session", **first, code="a.append(2)")
+        assert (await call("snapshot_session", **first, name="one"))["name"] == "one"
+        assert await call("rollback_session", **first, **point) == {"result": "rolled back"}
+        assert (await call("run_in_session", **first, code="a"))["value"] == "[1]"
+        assert "checkpoint: the session keeps 1" in await call("rollback_session", **first, checkpoint=7)
+        await call("end_session", **first)
+        again = {"session_id": (await call("start_session", snapshot="one"))["session_id"]}
+        assert (await call("run_in_session", **again, code="a"))["value"] == "[1, 2]"
+        assert [one["name"] for one in (await call("list_snapshots"))["snapshots"]] == ["one"]
+        await call("remove_snapshot", name="one")
+        for tool, argument in (("start_session", "snapshot"), ("remove_snapshot", "name")):
+            assert "there is no 'one'" in await call(tool, **{argument: "one"})
+            assert "is no name" in await call(tool, **{argument: "../one"})
+
+    server = Server()
+    try:
+        server.run(test)
+    finally:
+        server.close()
 
 
 def test_images_are_known_by_their_content() -> None:

@@ -10,9 +10,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
 from pysbx.calls.saved import NAME
-from pysbx.calls.session import Sandbox
 from pysbx.service.connections.admission import caller
-from pysbx.service.connections.problems import REQUEST, Problem
 from pysbx.service.http.bodies import NO_CONTENT, Strict
 from pysbx.service.sandboxes.sessions import MOST_POINTS, Session, Sessions
 
@@ -68,14 +66,7 @@ def add_checkpoints(app: FastAPI, sessions: Sessions, find: Callable[[str], Sess
     async def rollback(identifier: str, wanted: Wanted) -> None:
         """Go back to a state that was kept; processes and terminals of the session end."""
         session = find(identifier)
-
-        def work(sandbox: Sandbox) -> None:
-            point = session.points.get(wanted.checkpoint)
-            if point is None:
-                raise Problem(REQUEST, f"checkpoint: the session keeps {', '.join(map(str, session.points)) or 'none'}")
-            sandbox.rollback(point)
-
-        await sessions.use(session, work)
+        await sessions.use(session, lambda sandbox: session.roll_back(sandbox, wanted.checkpoint))
 
     @app.post("/v1/sessions/{identifier}/snapshot", status_code=201, name="snapshot_session")
     async def snapshot(identifier: str, wanted: Name) -> SnapshotInfo:

@@ -38,6 +38,7 @@ from pysbx.service.connections.problems import clean, meant
 from pysbx.service.http.fields import bounds
 from pysbx.service.mcp.command_tools import CommandTools
 from pysbx.service.mcp.kept_files import KeptFiles
+from pysbx.service.mcp.state_tools import StateTools
 from pysbx.service.mcp.tool_calls import (
     ProblemError,
     RunTimeout,
@@ -168,11 +169,14 @@ class Tools:
         self,
         packages: Packages = None,
         profile: Profile = None,
+        snapshot: Annotated[str | None, Field(description="name of a saved session, to continue from it")] = None,
     ) -> Started:
         """Start a session: names, modules and files of one run are there in the next."""
 
         async def work() -> Session:
             options = await self._jobs.aside(lambda: self._offer.options(profile, packages or ()))
+            if snapshot is not None:
+                return await self._sessions.restore(caller.get(), options, snapshot)
             return await self._sessions.start(caller.get(), options)
 
         session = await as_tool_error(work())
@@ -473,7 +477,9 @@ def make_tools(
     server.about = lambda: describe(offer, preparation)
     tools, commands = Tools(offer, jobs, sessions, server.kept), CommandTools(jobs, sessions, server.kept)
     places = WorkspaceTools(sessions)
+    states = StateTools(sessions)
     writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
+    destroys = ToolAnnotations(destructive_hint=True, open_world_hint=False)
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     offered = (
         (tools.run_python, writes),
@@ -484,6 +490,11 @@ def make_tools(
         (tools.list_files, reads),
         (tools.list_sessions, reads),
         (tools.fork_session, writes),
+        (states.checkpoint_session, writes),
+        (states.rollback_session, destroys),
+        (states.snapshot_session, destroys),
+        (states.list_snapshots, reads),
+        (states.remove_snapshot, destroys),
         (tools.interrupt_session, writes),
         (tools.pause_session, writes),
         (tools.resume_session, writes),

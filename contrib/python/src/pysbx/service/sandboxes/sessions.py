@@ -86,6 +86,17 @@ class Session:
             self.points.pop(min(self.points)).remove()
         return self._last_point
 
+    def roll_back(self, sandbox: Sandbox, number: int) -> None:
+        """Go back to a checkpoint.
+
+        Raises:
+            Problem: it is not kept.
+        """
+        point = self.points.get(number)
+        if point is None:
+            raise Problem(REQUEST, f"checkpoint: the session keeps {', '.join(map(str, self.points)) or 'none'}")
+        sandbox.rollback(point)
+
     def news(self, done: Execution) -> Execution:
         """Return a run with the artifacts that an earlier run has not left as they are: those were sent already."""
         digests = {name: hashlib.sha256(data).digest() for name, data in done.artifacts.items()}
