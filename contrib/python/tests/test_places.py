@@ -199,8 +199,8 @@ def test_what_somebody_has_deleted_is_made_again() -> None:
     program = (
         "import shutil\nfrom pysbx import run_code\nfrom pysbx.base.directories import run_directory\n"
         "from pysbx.container import payload\n"
-        "for name in ('bundles', 'roots', 'payload'):\n    assert run_code('1').exit_code == 0\n"
-        "    shutil.rmtree(run_directory() / name)\nprint(run_code('6 * 7').value)"
+        "for path in (run_directory() / 'bundles', run_directory() / 'roots', payload.directory()):\n"
+        "    assert run_code('1').exit_code == 0\n    shutil.rmtree(path)\nprint(run_code('6 * 7').value)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "42\n"

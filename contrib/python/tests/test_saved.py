@@ -78,6 +78,25 @@ with Sandbox.restore(sys.argv[1], memory_mb=128, timeout_sec=7) as session:
         assert elsewhere(program, named) == f"{seen} None b'\\xff' 7 {session._python}"
 
 
+def test_a_restart_of_the_machine_loses_no_saved_session(
+    tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It empties the directory of bundles and of the state of containers."""
+    for variable, name in (("XDG_RUNTIME_DIR", "run"), ("XDG_CACHE_HOME", "cache")):
+        (tmp_path / name).mkdir(mode=0o700)
+        monkeypatch.setenv(variable, str(tmp_path / name))
+    save = """
+with Sandbox(warm="require") as session:
+    session.run("x = 41")
+    session.snapshot(sys.argv[1])
+"""
+    elsewhere(save, path)
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "run").mkdir(mode=0o700)
+    again = "with Sandbox.restore(sys.argv[1]) as session: print(session.run('x + 1').value)"
+    assert elsewhere(again, path) == "42"
+
+
 def test_random_numbers_of_restored_sessions_differ(session: Sandbox, path: Path) -> None:  # noqa: F811
     value(session, "import os, random, ssl, tempfile, uuid; random.seed(1); ssl.RAND_bytes(1); tempfile.mktemp()")
     session.snapshot(path)

@@ -71,8 +71,9 @@ def prepare(options: Options) -> bundle.Bundle:
     """Return the bundle for these options. It is created once, and again if another program has removed it."""
     made, extra = _prepared(options)
     sources = (Path(mount.source) for mount in (*extra, *options.mounts))
-    root = () if options.isolation == "process" else (made.path / "rootfs",)
-    needed = (made.path / "config.json", *root, payload.directory(), *sources)
+    contained = options.isolation != "process"
+    root = (made.path / "rootfs",) if contained else ()
+    needed = (made.path / "config.json", *root, payload.directory(lasting=contained), *sources)
     if not all(path.exists() for path in needed):
         _prepared.cache_clear()
         payload.directory.cache_clear()

@@ -146,7 +146,7 @@ def _configuration(
     options: Options, interpreter: Interpreter, extra: tuple[Mount, ...], paths: tuple[str, ...]
 ) -> Json:
     """Return config.json of `pysbx-runtime confine`, with HOME in the place of the directory of a run."""
-    package = str(payload.directory())
+    package = str(payload.directory(lasting=False))
     authorities = certificates(network=False)
     readable = {os.path.realpath(mount.source) for mount in (*interpreter.mounts, *extra, *authorities)}
     given = {os.path.realpath(mount.source): mount.readonly for mount in options.mounts}
@@ -268,7 +268,7 @@ class Home:
             for part in PARTS:
                 os.chown(self.path / part, user, group)
             _let_in(self.path, run_directory())
-            _let_in(payload.directory(), run_directory())
+            _let_in(payload.directory(lasting=False), run_directory())
         (self.path / "config.json").touch(mode=0o600)
         (self.path / "config.json").write_text(json.dumps(config))
 

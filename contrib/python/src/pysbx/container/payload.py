@@ -6,6 +6,7 @@ independent of how the package was installed, and they are one mount.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -16,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from pysbx.base import probe_cache, trees
-from pysbx.base.directories import private_directory, run_directory
+from pysbx.base.directories import cache_directory, private_directory, run_directory
 from pysbx.errors import SandboxStartupError
 
 TARGET = "/.pysbx"
@@ -117,10 +118,24 @@ def _open_to_read(directory: Path) -> None:
             os.chmod(os.path.join(top, name), 0o755 if top.endswith(PROGRAMS) else 0o644)
 
 
+def _top(*, lasting: bool) -> Path:
+    if lasting:
+        # Without a home, a program has a place in the run directory only.
+        with contextlib.suppress(SandboxStartupError, OSError, RuntimeError):
+            top = private_directory(cache_directory() / "payload")
+            if os.access(top, os.W_OK) and not os.statvfs(top).f_flag & os.ST_NOEXEC:
+                return top
+    return private_directory(run_directory() / "payload")
+
+
 @cache
-def directory() -> Path:
-    """Return the directory that is mounted at TARGET; create it if it does not exist for this version yet."""
-    path = private_directory(run_directory() / "payload") / _content(_files())
+def directory(*, lasting: bool = True) -> Path:
+    """Return the directory that is mounted at TARGET; create it if it does not exist for this version yet.
+
+    Args:
+        lasting: prefer a place that outlives a restart of the machine: a saved session counts on the same files.
+    """
+    path = _top(lasting=lasting) / _content(_files())
     if not path.is_dir():
         _make(path)
     return path

@@ -162,7 +162,7 @@ def chosen(found: Iterable[Item], days: float, size: int | None) -> list[Item]:
 
 def _sweep() -> None:
     """Remove what killed installations have left, and locks of things that are gone."""
-    for name in ("dependencies", "images"):
+    for name in ("dependencies", "images", "payload"):
         top = private_directory(cache_directory() / name)
         for path in (*top.glob(".new-*"), *top.glob(".export-*")):
             if path.lstat().st_mtime < time.time() - ABANDONED_SEC:
