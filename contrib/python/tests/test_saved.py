@@ -411,33 +411,55 @@ def test_a_failure_keeps_the_previous_file_and_the_session(session: Sandbox, pat
         assert value(restored, "x") == "2"
 
 
+# Where a program is killed, as a function that does not return; and the names that it leaves.
+KILLED_SAVING = {
+    "session.runtime.save_process": 1,
+    "saved._append": 1,
+    "saved._digest": 1,
+    "os.fsync": 1,
+    "os.link": 1,
+    "os.rename": 2,
+}
+KILLED_RESTORING = ("saved._digest", "saved._check_kept", "session.Container", "session.Sandbox._continue")
+
+
+def killed_at(place: str, program: str, path: Path) -> None:
+    """Run a program that is killed when it calls a function."""
+    killing = f"""
+import os, pathlib, signal
+from pysbx.calls import saved, session as module
+path = pathlib.Path(sys.argv[1])
+def kill():
+    def killed(*arguments, **named):
+        os.kill(os.getpid(), signal.SIGKILL)
+    {place.replace("session.", "module.", 1)} = killed
+{program}
+"""
+    command = [sys.executable, "-c", f"import sys\nfrom pysbx import Sandbox\n{killing}", str(path)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL, place
+
+
 def test_a_program_that_is_killed_while_it_saves_leaves_the_previous_file(session: Sandbox, path: Path) -> None:  # noqa: F811
     value(session, "x = 1")
     session.snapshot(path)
     before = path.read_bytes()
-    program = """
-import itertools, os, signal
-from pysbx.base import runtime
-from pysbx.calls import saved
-from pysbx.command.main import main
-which, target = sys.argv[1:]
-def killed(*arguments, **named):
-    os.kill(os.getpid(), signal.SIGKILL)
-if which == "memory":
-    runtime.save_process = killed
-elif which == "digest":
-    saved._digest = killed
-else:
-    os.fsync = killed
-with Sandbox(warm="require") as session:
-    session.run("x = 2")
-    session.snapshot(__import__("pathlib").Path(target))
-"""
-    for which in ("memory", "digest", "sync"):
-        command = [sys.executable, "-c", f"import sys\nfrom pysbx import Sandbox\n{program}", which, str(path)]
-        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-        assert path.read_bytes() == before
-        assert os.listdir(path.parent) == ["session"]
+    program = "with Sandbox(warm='require') as session:\n session.run('x = 2')\n kill()\n session.snapshot(path)"
+    for place, names in KILLED_SAVING.items():
+        killed_at(place, program, path)
+        assert (path.read_bytes(), len(os.listdir(path.parent))) == (before, names), place
+    session.snapshot(path)
+    assert os.listdir(path.parent) == ["session"]
+
+
+def test_a_program_that_is_killed_while_it_restores_leaves_the_file(session: Sandbox, path: Path) -> None:  # noqa: F811
+    value(session, "x = 1")
+    session.snapshot(path)
+    before = path.read_bytes()
+    for place in KILLED_RESTORING:
+        killed_at(place, "kill()\nSandbox.restore(path)", path)
+        assert (path.read_bytes(), os.listdir(path.parent)) == (before, ["session"]), place
+    with Sandbox.restore(path) as restored:
+        assert value(restored, "x") == "1"
 
 
 def test_a_checkpoint_brings_memory_and_files_back(session: Sandbox) -> None:  # noqa: F811

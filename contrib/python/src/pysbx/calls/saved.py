@@ -11,6 +11,7 @@ The state goes back into the sandbox, and here decides nothing: options are thos
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import math
 import os
@@ -205,16 +206,30 @@ def _failed(path: Path, error: OSError) -> SandboxError:
     return SandboxError(f"the session cannot be saved: '{path}': {error.strerror or error}")
 
 
+def _remove_parts(parent: int, name: str) -> None:
+    """Remove the files of programs that were killed while they gave one a name. A living program holds a lock."""
+    part = re.compile(rf"\.{re.escape(name)}-[0-9a-f]{{8}}\.part")
+    for found in filter(part.fullmatch, os.listdir(parent)):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(found, dir_fd=parent)
+            finally:
+                os.close(descriptor)
+
+
 @contextlib.contextmanager
 def _new_file(path: Path) -> Iterator[int]:
     """Yield the descriptor of an empty file, which takes the place of a path if nothing is raised.
 
-    A program that is killed leaves no part of it, except on a file system without O_TMPFILE.
+    A program that is killed leaves no part of it, or one with a name of its own, which the next writer removes.
     """
     made = f".{path.name}-{secrets.token_hex(4)}.part"
     with contextlib.ExitStack() as stack:
         parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, parent)
+        _remove_parts(parent, path.name)
         try:
             descriptor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
             is_named = False
@@ -224,6 +239,8 @@ def _new_file(path: Path) -> Iterator[int]:
             is_named = True
         stack.callback(os.close, descriptor)
         try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield descriptor
             os.fsync(descriptor)
             if not is_named:
