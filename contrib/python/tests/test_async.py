@@ -73,7 +73,7 @@ def test_a_session_for_asyncio_has_every_documented_method() -> None:
     named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)", row.split("|")[1])} - {"options"}
     assert {"run", "start", "processes", "install", "save", "forward", "ended"} <= named
     assert named <= set(dir(AsyncSandbox))
-    for name in sorted(named - {"ended", "options", "paused", "reference"}):
+    for name in sorted(named - {"ended", "options", "parked", "paused", "reference"}):
         assert inspect.iscoroutinefunction(getattr(AsyncSandbox, name)), name
         # The same arguments as that of Sandbox, in the same order.
         ours, theirs = (inspect.signature(getattr(kind, name)).parameters for kind in (AsyncSandbox, Sandbox))

@@ -90,7 +90,7 @@ def test_errors_arrive_with_their_classes_and_attributes(session: Sandbox) -> No
         with pytest.raises(SandboxFileNotFoundError):
             attached.remove("none")
         session.pause()
-        assert attached.paused
+        assert (attached.paused, attached.parked) == (True, False)
         with pytest.raises(SandboxPausedError, match="resume"):
             attached.run("1")
         attached.resume()

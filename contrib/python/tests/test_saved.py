@@ -698,7 +698,9 @@ def test_saved_sessions_are_listed_shown_continued_and_removed(
     assert re.search(rf"^ {named} +{version} +\d+\.\d MiB +just now *$", command("list")[1], re.MULTILINE)
     (found,) = (one for one in json.loads(command("list", "--json")[1]) if one["name"] == named)
     assert (found["path"], found["size"], found["python"]) == (str(path), path.stat().st_size, version)
-    assert re.search(rf"^ file +{path} *$", command("show", named)[1], re.MULTILINE)
+    shown = command("show", named)[1]
+    assert re.search(rf"^ file +{path} *$", shown, re.MULTILINE)
+    assert "dependencies" not in shown  # it has none
     assert json.loads(command("show", named, "--json")[1]) == found
     line = [sys.executable, "-m", "pysbx", "sessions", "restore", named, "--memory", "300"]
     for _ in range(2):  # nothing that is done at the prompt is saved

@@ -17,6 +17,8 @@ ACTIONS = {
     "restore": "type statements into one, which stays as it was saved",
     "remove": "remove some",
 }
+# How options are written that a session does not have.
+UNSET = ("", "()", "None")
 
 
 def add_sessions(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +71,6 @@ def _show(found: saved.Description, *, as_json: bool) -> int:
         return 0
     rows = [("file", found.path), ("size", f"{found.size / 2**20:.1f} MiB"), ("saved", ago(found.made))]
     rows += [("python", found.python), ("pysbx", found.package)]
-    rows += [(name, text) for name, text in found.options.items() if name != "isolated"]
+    rows += [(name, text) for name, text in found.options.items() if name != "isolated" and text not in UNSET]
     print_table(("session", found.name), rows)
     return 0
