@@ -49,9 +49,11 @@ def parked(session: Sandbox, *, drop: bool = False) -> tuple[int, int]:
     session.park()
     assert session._parked is not None
     if drop:
-        for descriptor in session._parked.descriptor, session._parked.base:
-            os.fsync(descriptor)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        # Earlier builds have no base; without one, it is negative.
+        for descriptor in session._parked.descriptor, getattr(session._parked, "base", -1):
+            if descriptor >= 0:
+                os.fsync(descriptor)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     size = session._parked.size
     return size, spent(lambda: session.run("1"))
 

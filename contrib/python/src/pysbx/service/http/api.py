@@ -96,12 +96,6 @@ class SandboxRequest(Strict):
     packages: list[str] = Field([], max_length=50, description="names of packages, of GET /v1/profiles")
 
 
-class SessionRequest(SandboxRequest):
-    """The sandbox for a session, and the snapshot from which it continues."""
-
-    snapshot: str | None = Field(None, description="name of a snapshot, of GET /v1/snapshots")
-
-
 class Program(Strict):
     """Source text, its arguments and its input."""
 
@@ -119,7 +113,9 @@ class SessionProgram(Program):
 
 
 class SessionRequest(SandboxRequest, WithTools):
-    """The sandbox of a session, and its tools."""
+    """The sandbox of a session, its tools, and the snapshot from which it continues."""
+
+    snapshot: str | None = Field(None, description="name of a snapshot, of GET /v1/snapshots")
 
 
 class RunRequest(SandboxRequest, Program, WithTools):
