@@ -45,7 +45,7 @@ def test_licence_and_classifiers() -> None:
 
 
 def test_the_tools_of_its_own_tests_are_no_extras() -> None:
-    """What is published has no requirement of the tests: they are dependency groups."""
+    """The package has no requirement of its own tests: they are dependency groups."""
     extras = set(metadata("")["optional-dependencies"])
     assert {"arrow", "mcp", "service"} <= extras
     assert not {"test", "fuzz"} & extras

@@ -7,7 +7,6 @@
 #include <stddef.h>
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct arena;
 struct dump_file;

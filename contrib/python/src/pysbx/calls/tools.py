@@ -223,7 +223,7 @@ def signature_of(schema: Mapping[str, Any]) -> inspect.Signature:
 def from_schema(
     tell: Callable[[dict[str, Any]], Any], description: str, schema: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    """Return a tool that hands its arguments on by name. What is behind it decides on those that are left out.
+    """Return a tool that hands its arguments on by name. The receiver decides on those that are left out.
 
     Args:
         tell: is given the arguments.
