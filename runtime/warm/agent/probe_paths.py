@@ -61,12 +61,12 @@ def look_around(watch: Watch) -> None:
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", {})  # other attributes would load lazy modules
         source, cached = (names.get(attribute) for attribute in ("__file__", "__cached__"))
-        compiled = isinstance(cached, str) and kind_of(cached) == "f"
-        if compiled:
+        seen = watch.files
+        if isinstance(cached, str) and kind_of(cached) == "f":
             watch.files.add(cached)
+            seen = watch.status  # the trace has the source if it was read after all
         if isinstance(source, str) and kind_of(source) != "a":
-            # The trace has it if it was read after all.
-            (watch.status if compiled else watch.files).add(source)
+            seen.add(source)
         try:
             watch.directories.update(filter(lambda p: isinstance(p, str), names.get("__path__", ())))
         except Exception:  # __path__ may be any object
