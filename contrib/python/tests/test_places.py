@@ -80,6 +80,14 @@ def test_a_directory_that_others_can_replace_is_refused(tmp_path: Path) -> None:
             private_directory(above / "mine")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the home of another user")
+def test_in_the_home_of_another_user_nothing_is_made(tmp_path: Path) -> None:
+    os.chown(tmp_path, 4711, 4711)
+    with pytest.raises(SandboxStartupError, match="others can replace"):
+        private_directory(tmp_path / ".cache" / "pysbx")
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_trusted_directory_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     volume, other = tmp_path / "volume", tmp_path / "other"
     for directory in (volume, other):

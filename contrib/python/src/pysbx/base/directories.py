@@ -32,6 +32,29 @@ def _is_replaceable(parent: Path) -> bool:
     return str(parent) not in os.environ.get(TRUSTED, "").split(":")
 
 
+def _check_parents(path: Path) -> bool:
+    """Check, before anything is made, that no other user can replace a directory above; tell whether one is missing.
+
+    Raises:
+        SandboxStartupError: another user can.
+    """
+    missing = False
+    for parent in path.absolute().parents:
+        try:
+            replaceable = _is_replaceable(parent)
+        except FileNotFoundError:
+            missing = True
+            continue
+        if replaceable:
+            # A user that may rename it could put another one in its place: sudo with a user's environment leads here.
+            raise SandboxStartupError(
+                f"directory '{path}': others can replace '{parent}' (user {parent.stat().st_uid}): "
+                "set XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME of the calling user, "
+                f"or name it in {TRUSTED} if no other user reaches it"
+            )
+    return missing
+
+
 def private_directory(path: Path) -> Path:
     """Make a directory that only the caller may read and write, or check that an existing one is such.
 
@@ -42,18 +65,13 @@ def private_directory(path: Path) -> Path:
     """
     try:
         entered = process_ids.may_map() and not process_ids.opens_for_others()
+        missing = _check_parents(path)
         path.mkdir(mode=0o711 if entered else 0o700, parents=True, exist_ok=True)
+        if missing:  # another user may have made one meanwhile
+            _check_parents(path)
         found = path.lstat()
     except OSError as error:
         raise SandboxStartupError(f"directory '{path}': {error.strerror}") from error
-    for parent in path.absolute().parents:
-        if _is_replaceable(parent):
-            # A user that may rename it could put another one in its place: sudo with a user's environment leads here.
-            raise SandboxStartupError(
-                f"directory '{path}': others can replace '{parent}' (user {parent.stat().st_uid}): "
-                "set XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME of the calling user, "
-                f"or name it in {TRUSTED} if no other user reaches it"
-            )
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise SandboxStartupError(
             f"directory '{path}' is not one that only user {os.geteuid()} can write to: remove it"
