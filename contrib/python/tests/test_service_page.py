@@ -383,6 +383,15 @@ window.fetch = (...request) => {
   return answer.then(async (found) => { await held; return found; });
 }; 1"""
 
+# The first list of sessions arrives when the page has asked for a second one, which comes later.
+OVERTAKE = """window.fetch = async (route, given) => {
+  const number = route === 'v1/sessions' && given.method === 'GET' ? (asked += 1) : 0;
+  const answer = await real(route, given);
+  if (number === 1) document.querySelector('#refresh').click();
+  await new Promise((done) => { setTimeout(done, number === 2 ? 500 : 50); });
+  return answer;
+}; asked = 0; 1"""
+
 
 @needs_browser
 def test_a_late_answer_does_not_bring_back_an_older_list_of_sessions(page: Page) -> None:
@@ -397,6 +406,33 @@ def test_a_late_answer_does_not_bring_back_an_older_list_of_sessions(page: Page)
     assert page.value(ready) == 1
     page.value("[...document.querySelectorAll('#sessions button')].find(one => one.textContent === 'End').click()")
     page.wait(f"{ready} === 0")
+    # The session that a button has started is chosen also if the page has asked again meanwhile.
+    page.value(OVERTAKE)
+    page.value("document.querySelector('#new').click()")
+    page.wait("asked >= 2 && document.querySelector('#where').value")
+    page.value(END)
+    page.wait(f"{ready} === 0")
+
+
+@needs_browser
+def test_a_session_that_another_request_uses_is_listed_again_by_itself(page: Page, service: Server) -> None:
+    rows = "document.querySelector('#sessions tbody').innerText"
+    session = f"/v1/sessions/{service.post('/v1/sessions').json()['id']}"
+    source = "open('/output/late', 'w').close()\nprint('begun', flush=True)\nimport time\ntime.sleep(60)"
+    stream = {"Accept": "text/event-stream"}
+    with service.client.stream("POST", f"{session}/run", json={"code": source}, headers=stream) as events:
+        lines = events.iter_lines()
+        next(line for line in lines if "begun" in line)
+        page.value("document.querySelector('#refresh').click()")
+        page.wait(f"{rows}.includes('running')")
+        page.value("where = document.querySelector('#where'); where.selectedIndex = 1; 1")
+        page.value("where.dispatchEvent(new Event('change')); document.querySelector('#sessions button').focus(); 1")
+        assert service.post(f"{session}/interrupt").status_code == 204
+        assert "KeyboardInterrupt" in "".join(lines)
+    page.wait(f"{rows}.includes('ready')")
+    page.wait("document.querySelector('#kept').innerText.includes('/output/late')")
+    assert page.value("document.activeElement.textContent") == "Use", "the keyboard's focus is lost"
+    assert service.client.delete(session).status_code == 204
 
 
 @needs_browser

@@ -420,28 +420,38 @@ function row(session) {
   );
 }
 
-let asked = 0;
-
-async function list() {
-  const turn = (asked += 1);
-  let found;
-  try {
-    found = (await json("GET", "v1/sessions")).sessions;
-  } catch (error) {
-    complain(error);
-    return;
-  }
-  if (turn !== asked) return; // a later answer may have come first
+function showSessions(found) {
+  const sameIds = found.map((one) => one.id).join() === sessions.map((one) => one.id).join();
   sessions = found;
   const body = by("sessions").querySelector("tbody");
+  const focused = body.contains(document.activeElement) && document.activeElement.ariaLabel;
   body.replaceChildren(...found.map(row));
+  if (focused) [...body.querySelectorAll("button")].find((one) => one.ariaLabel === focused)?.focus();
   if (!found.length) body.append(element("tr", {}, element("td", { colSpan: 6, className: "quiet" }, "none")));
   const chosen = by("where").value;
+  if (sameIds) return choose(chosen); // a menu that is open stays so
   by("where").replaceChildren(
     element("option", { value: "" }, "new for each run"),
     ...found.map((one) => element("option", { value: one.id }, `session ${one.id.slice(0, 6)}`)),
   );
   choose(found.some((one) => one.id === chosen) ? chosen : "");
+}
+
+let latest = null; // the promise of the list that was asked for last
+let again = 0; // the timer of the next list
+
+// Each request that uses a session makes it "running", also one that lists its files. So the page lists again until the
+// session is ready: after a second, then less and less often.
+function list(pause = 1000) {
+  clearTimeout(again);
+  const mine = json("GET", "v1/sessions").then((answer) => {
+    if (mine !== latest) return latest; // a later answer may have come first
+    showSessions(answer.sessions);
+    if (sessions.some((one) => one.running)) again = setTimeout(list, pause, Math.min(2 * pause, 30_000));
+    return null;
+  }).catch(complain);
+  latest = mine;
+  return mine;
 }
 
 // The service
