@@ -339,11 +339,6 @@ def test_files_are_given_to_runs_and_sessions(page: Page, tmp_path: Path) -> Non
     page.wait("document.querySelector('#where').value === ''")
 
 
-# Press the button that ends the first session that is ready.
-END = """[...[...document.querySelectorAll('#sessions tbody tr')].find(one => one.innerText.includes('ready'))
-    .querySelectorAll('button')].find(one => one.textContent === 'End').click()"""
-
-
 @needs_browser
 def test_a_session_is_started_used_interrupted_forked_and_ended(page: Page) -> None:
     rows = "[...document.querySelectorAll('#sessions tbody tr')].map(one => one.innerText)"
@@ -366,11 +361,9 @@ def test_a_session_is_started_used_interrupted_forked_and_ended(page: Page) -> N
     page.mode("light", WIDTHS["narrow"])
     assert page.value(LINES) == [1, 1], "the age of a session is not on one line"
     page.mode("light")
-    # The list of before the last run's end may still be there, in which one session runs.
-    page.wait(f"{rows}.filter(one => one.includes('ready')).length === 2")
     for left in (1, 0):
-        page.value(END)
-        page.wait(f"{rows}.filter(one => one.includes('ready')).length === {left}")
+        page.value(press.format("End"))
+        page.wait(f"document.querySelectorAll('#sessions code').length === {left}")
     assert page.value("document.querySelector('#where').value") == ""
 
 
@@ -395,29 +388,30 @@ OVERTAKE = """window.fetch = async (route, given) => {
 
 @needs_browser
 def test_a_late_answer_does_not_bring_back_an_older_list_of_sessions(page: Page) -> None:
-    ready = "[...document.querySelectorAll('#sessions tbody tr')].filter(one => one.innerText.includes('ready')).length"
+    rows = "document.querySelectorAll('#sessions code').length"
     page.value(HOLD)
     page.value("document.querySelector('#refresh').click()")
     page.wait("held !== null")
     page.value("document.querySelector('#new').click()")
-    page.wait(f"{ready} === 1")
+    page.wait(f"{rows} === 1")
     page.value("release(); 1")
     time.sleep(1)
-    assert page.value(ready) == 1
+    assert page.value(rows) == 1
     page.value("[...document.querySelectorAll('#sessions button')].find(one => one.textContent === 'End').click()")
-    page.wait(f"{ready} === 0")
+    page.wait(f"{rows} === 0")
     # The session that a button has started is chosen also if the page has asked again meanwhile.
     page.value(OVERTAKE)
     page.value("document.querySelector('#new').click()")
     page.wait("asked >= 2 && document.querySelector('#where').value")
-    page.value(END)
-    page.wait(f"{ready} === 0")
+    page.value("[...document.querySelectorAll('#sessions button')].find(one => one.textContent === 'End').click()")
+    page.wait(f"{rows} === 0")
 
 
 @needs_browser
 def test_a_session_that_another_request_uses_is_listed_again_by_itself(page: Page, service: Server) -> None:
     rows = "document.querySelector('#sessions tbody').innerText"
-    session = f"/v1/sessions/{service.post('/v1/sessions').json()['id']}"
+    number = service.post("/v1/sessions").json()["id"]
+    session = f"/v1/sessions/{number}"
     source = "open('/output/late', 'w').close()\nprint('begun', flush=True)\nimport time\ntime.sleep(60)"
     stream = {"Accept": "text/event-stream"}
     with service.client.stream("POST", f"{session}/run", json={"code": source}, headers=stream) as events:
@@ -425,7 +419,7 @@ def test_a_session_that_another_request_uses_is_listed_again_by_itself(page: Pag
         next(line for line in lines if "begun" in line)
         page.value("document.querySelector('#refresh').click()")
         page.wait(f"{rows}.includes('running')")
-        page.value("where = document.querySelector('#where'); where.selectedIndex = 1; 1")
+        page.value(f"where = document.querySelector('#where'); where.value = '{number}'; 1")
         page.value("where.dispatchEvent(new Event('change')); document.querySelector('#sessions button').focus(); 1")
         assert service.post(f"{session}/interrupt").status_code == 204
         assert "KeyboardInterrupt" in "".join(lines)
