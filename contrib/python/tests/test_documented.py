@@ -11,6 +11,7 @@ from pathlib import Path
 import pysbx
 from pysbx import AsyncSandbox, Sandbox, run_code, run_code_async
 from pysbx.options.keywords import OPTIONS
+from pysbx.version import VERSION
 
 PAGES = Path(__file__).parents[2] / "docs/pages/reference"
 API = (PAGES / "python-api.md").read_text(encoding="utf-8")
@@ -46,6 +47,7 @@ def test_each_method_of_a_session_is_documented() -> None:
 
 def test_the_package_shows_its_names_and_no_modules() -> None:
     assert [name for name in dir(pysbx) if not name.startswith("_")] == sorted(pysbx.__all__)
+    assert pysbx.__version__ == VERSION
 
 
 def test_each_argument_of_run_code_is_documented() -> None:

@@ -98,6 +98,8 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("ModuleNotFoundError", "No module named 'some_thing'", "some-thing"),
         ("ModuleNotFoundError", "No module named 'numpyy'", "did you mean 'numpy'?"),
         ("ModuleNotFoundError", "No module named 'jsonn.tool'", "did you mean 'json'?"),
+        ("ModuleNotFoundError", "No module named 'tkinter'", "belongs to Python itself"),
+        ("ModuleNotFoundError", "No module named 'distutils.core'", "setuptools"),
         ("URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", "allow_network"),
         ("URLError", f"<urlopen error Tunnel connection failed: 403 {UNLISTED}>", "not among those of allow_network"),
         ("HTTPError", f"HTTP Error 403: {UNLISTED}", "not among those of allow_network"),
@@ -117,6 +119,22 @@ def test_hints(kind: str, message: str, expected: str) -> None:
     found = hint(kind, message)
     assert found is not None
     assert expected in found
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("```python\nprint(1)\n```", "the text between the fences"),
+        ("print(1)\n```", "the text between the fences"),
+        ("x = 1\nif x:\n    !ls", "notebook=True allows it"),
+        ("%matplotlib inline\n1", "notebook=True allows it"),
+        ("x = = 1", None),
+    ],
+)
+def test_the_line_of_a_syntax_error_says_what_it_was_meant_for(source: str, expected: str | None) -> None:
+    done = run_code(source)
+    assert done.error is not None
+    assert done.error.hint == expected or (expected and expected in str(done.error.hint))
 
 
 def test_a_hint_does_not_ask_for_what_the_program_does_already() -> None:

@@ -449,6 +449,7 @@ def test_no_text_shows_a_secret() -> None:
         ({"api.test": HEADERS, "https://api.test:443": {"authorization": SECRET}}, "authorization is there twice"),
         ({"api.test": f"Bearer {SECRET}"}, "its fields are not a mapping"),
         ({"api.test": {}}, "its fields are not a mapping"),
+        ({"API_KEY": SECRET}, "a variable of the program belongs to env"),
         (f"Bearer {SECRET}", "a str is not a mapping"),
     ],
 )

@@ -29,6 +29,7 @@ from pysbx import (
     SandboxPausedError,
     SandboxPermissionError,
     SandboxTimeoutError,
+    run_code,
 )
 from pysbx.base import runtime
 from tests.servers import killed_owner
@@ -227,6 +228,22 @@ def test_an_execution_is_json() -> None:
     assert found["usage"]["wall_sec"] > 0
 
 
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("print('a'); 6 * 7", "a\n42"),
+        ("pass", "[no output]"),
+        ("import os; os._exit(5)", "[exit code 5]"),
+        ("import os; os.kill(2, 9)", "Crash: SIGKILL"),
+        ("while True: pass", "Timeout: not done after 1 seconds: killed\nHint: do less, or allow more: timeout_sec"),
+        ("import sys; print('b', file=sys.stderr); open('/output/a', 'w').write('xy')", "[stderr]\nb\n2\n[files: a (2"),
+        ("open('a', 'w').close()", "[not returned, write to /output: a]"),
+    ],
+)
+def test_an_execution_as_text_says_how_it_ended(source: str, text: str) -> None:
+    assert run_code(source, timeout_sec=1 if "while" in source else 30).to_text().startswith(text)
+
+
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/full", "/dev/fd"])
 def test_what_is_no_file_is_refused_and_does_not_end_the_session(path: str) -> None:
     with Sandbox(timeout_sec=10) as session:
@@ -276,6 +293,7 @@ def test_paths_are_taken_where_a_path_is_meant(tmp_path: Path) -> None:
         (lambda session: session.put(["a"]), "files: list is not a mapping"),
         (lambda session: session.put({5: b""}), "files: 5 is neither"),
         (lambda session: session.put({"a": 5}), "int is neither a string nor bytes"),
+        (lambda session: session.put({"a": Path("a")}), "PosixPath is neither a string nor bytes: pass its content"),
         (lambda session: session.put({"\ud800": b""}), "surrogates not allowed"),
         (lambda session: session.run("1", argv=(5,)), "argv: 5 is neither"),
         (lambda session: session.run("1", argv="ab"), "argv: 'ab' is not a list"),

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pysbx.options.mount import Mount
     from pysbx.packages.progress import install_progress
 
+    __version__: str
+
 __all__ = [
     "AsyncSandbox",
     "Checkpoint",
@@ -115,6 +117,8 @@ if not TYPE_CHECKING:
         """Import the module of a name, and keep what the name stands for."""
         from importlib import import_module  # noqa: PLC0415 (not needed to import the package)
 
+        if name == "__version__":
+            return import_module("pysbx.version").VERSION
         if name in _MODULES:
             return import_module(f"pysbx.{name}")
         if name not in _MODULE_OF:

@@ -50,6 +50,7 @@ MAX_NAME = 4096
 # Characters of a traceback that are looked for in the output: it may be cut.
 MAX_SAID = 200
 MAX_BUNDLES = 1000
+MAX_NAMED = 10
 MIME_TYPE = r"[\w.+-]{1,64}/[\w.+-]{1,128}"
 # A request is held in memory by both sides.
 MAX_FILES = 256 * 1024 * 1024
@@ -144,6 +145,26 @@ class Execution:
         """Return it as a JSON object; see to_dict."""
         return json.dumps(self.to_dict(), indent=indent)
 
+    def to_text(self) -> str:
+        """Return it as a model reads it best: output and value, then what went wrong and what to try, then files."""
+        parts = [self.stdout, self.stderr and f"[stderr]\n{self.stderr}", self.value or ""]
+        if self.error is not None:
+            parts += [unsaid(self), f"Hint: {self.error.hint}" if self.error.hint else ""]
+        elif self.exit_code:
+            parts.append(f"[exit code {self.exit_code}]")
+        if self.left_out:
+            named = ", ".join(self.left_out[:MAX_NAMED])
+            more = "" if len(self.left_out) <= MAX_NAMED else f" and {len(self.left_out) - MAX_NAMED} more"
+            parts.append(f"[files were left out, write smaller ones: {named}{more}]")
+        elif self.truncated:
+            parts.append("[output was left out: print less]")
+        if self.uncollected:
+            parts.append(f"[not returned, write to /output: {', '.join(self.uncollected[:MAX_NAMED])}]")
+        if self.artifacts:
+            named = ", ".join(f"{name} ({len(data)} bytes)" for name, data in self.artifacts.items())
+            parts.append(f"[files: {named}]")
+        return "\n".join(part.rstrip("\n") for part in parts if part) or "[no output]"
+
 
 def outcome_of(done: Execution) -> str:
     """Return in a word how a run went: one of ENDINGS, ok, exception, or exit for a code other than 0."""
@@ -208,7 +229,8 @@ def as_bytes(value: object, what: str) -> bytes:
         ValueError: it is a string that UTF-8 cannot encode.
     """
     if not isinstance(value, (str, bytes, bytearray, memoryview)):
-        raise TypeError(f"{what}: {type(value).__name__} is neither a string nor bytes")
+        remedy = ": pass its content, such as path.read_bytes()" if isinstance(value, os.PathLike) else ""
+        raise TypeError(f"{what}: {type(value).__name__} is neither a string nor bytes{remedy}")
     return value.encode() if isinstance(value, str) else bytes(value)
 
 

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from pysbx.base.directories import write_whole
 from pysbx.base.option_names import spoken_as
 from pysbx.base.text import visible, writer
-from pysbx.calls.execution import MAX_FILES, WORK, Execution, run_chosen, unsaid
+from pysbx.calls.execution import MAX_FILES, MAX_NAMED, WORK, Execution, run_chosen, unsaid
 from pysbx.container.container import Container
 from pysbx.options import command_line
 from pysbx.options.options import make_options
@@ -28,7 +28,6 @@ from pysbx.packages.progress import install_progress
 
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
 INCOMPLETE = 2
-MAX_NAMED = 10
 # Ctrl-C that a program catches: so many times, and it is killed.
 ENOUGH = 3
 

@@ -13,6 +13,7 @@ from typing import Any
 OURS = __file__.rpartition("/")[0] + "/"
 MAX_TEXT = 64 * 1024
 MAX_NAMES = 2000
+MAX_LINE = 50
 
 
 def users_part(tb: TracebackType | None) -> TracebackType | None:
@@ -30,7 +31,9 @@ def without_our_frames(error: BaseException) -> BaseException:
 
 
 def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
-    """Return the names that the missing name of a NameError, AttributeError or KeyError may mean."""
+    """Return the names that the missing name of an error may mean, or the line of a SyntaxError."""
+    if isinstance(error, SyntaxError):
+        return [error.text[:MAX_LINE]] if type(error.text) is str else []
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     if isinstance(error, NameError) and tb is not None:

@@ -44,7 +44,12 @@ PACKAGES = {
     "magic": "python-magic",
     "google.protobuf": "protobuf",
     "pkg_resources": "setuptools",
+    "distutils": "setuptools",
+    "mpl_toolkits": "matplotlib",
+    "Bio": "biopython",
+    "slugify": "python-slugify",
 }
+PART_OF_PYTHON = "belongs to Python itself, and the Python of the sandbox lacks it"
 AWAIT = "await needs an `async def`: asyncio.run() calls that"
 NO_NETWORK = "the sandbox has no network: {network}"
 NOT_ALLOWED = "the host is not among {hosts}"
@@ -133,10 +138,19 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
             return f"module '{module}' is one of your own: {words.own(path)}"
     if top.startswith("_"):  # a part of another module
         return f"module '{module}' is not in the sandbox"
+    if top in sys.stdlib_module_names and top not in PACKAGES:
+        return f"module '{module}' {PART_OF_PYTHON}"
     if top not in KNOWN_MODULES and (meant := closest(top, KNOWN_MODULES, cutoff=0.8)):
         return f"module '{module}' is not in the sandbox: {meant}"
     package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
     return f"module '{module}' is not in the sandbox: {words.package(package)}"
+
+
+def _no_python(match: re.Match[str], names: Iterable[str]) -> str:
+    line = next(iter(names), "").lstrip()  # of a SyntaxError the only name is the line
+    if line.startswith("```"):
+        return "the line is a fence of Markdown: pass only the text between the fences"
+    return f"the line is one of a notebook: {current().options['notebook']}" if line.startswith(("!", "%")) else ""
 
 
 def _missing_file(match: re.Match[str], names: Iterable[str]) -> str:
@@ -188,6 +202,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("IndentationError", r"", "indent with four spaces throughout"),
     ("SyntaxError", r"'await' outside function", f"{AWAIT}; at the top level {{notebook}}"),
     ("SyntaxError", r"'await' outside", AWAIT),
+    ("SyntaxError", r"invalid syntax", _no_python),
     ("SyntaxError", r".*never closed", "a bracket is opened and not closed"),
     ("TypeError", r".*unsupported operand type", "convert one of the two first: int(), float() or str()"),
     ("TypeError", r".*'NoneType' object is not", "the value is None: a call before has returned nothing"),
@@ -238,6 +253,8 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
     if own:
         text = f"module '{{0}}' is a file beside the notebook: {words['own'].format(directory)}"
         rules.append(("ModuleNotFoundError", rf"No module named '({'|'.join(map(re.escape, own))})[.']", text))
+    missing = "|".join(name for name in sorted(sys.stdlib_module_names) if name not in PACKAGES)
+    rules.append(("ModuleNotFoundError", rf"No module named '({missing})[.']", f"module '{{0}}' {PART_OF_PYTHON}"))
     for name, package in (*PACKAGES.items(), (r"(?!_)\w+", "{0}")):
         text = f"module '{{0}}' is not in the sandbox: {words['package'].format(package)}"
         rules.append(("ModuleNotFoundError", rf"No module named '({name})[.']", text))

@@ -90,9 +90,10 @@ def keep_secrets(name: str, given: Any) -> tuple[Secret, ...]:
         raise wrong(name, f"a {type(given).__name__} is not a mapping such as {form}")
     found: dict[tuple[Entry, bool, str], Secret] = {}
     for host, fields in (given or {}).items():
-        entry, tls = _target(name, host)
         if not isinstance(fields, Mapping) or not fields:
-            raise wrong(name, f"{host!r}: its fields are not a mapping such as in {form}")
+            remedy = "fields of requests to a host; a variable of the program belongs to env"
+            raise wrong(name, f"{host!r}: its fields are not a mapping such as in {form}: {remedy}")
+        entry, tls = _target(name, host)
         for field, text in fields.items():
             if not isinstance(field, str) or not FIELD.fullmatch(field):
                 raise wrong(name, f"{host!r}: the name of a field is not one such as Authorization")

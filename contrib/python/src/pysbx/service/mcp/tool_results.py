@@ -19,7 +19,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ConfigDict
 
-from pysbx.calls.execution import Execution, unsaid
+from pysbx.calls.execution import Execution
 from pysbx.container.output import Output
 from pysbx.service.connections.problems import clean
 from pysbx.service.http.report import Ended, ended, within_bounds
@@ -28,7 +28,6 @@ from pysbx.service.mcp.kept_files import BINARY, Link, uri_of
 # By their first bytes; the code chose the names.
 IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 # Bounds of the images and files that a model sees; of the rest it sees the names.
-MAX_NAMED = 10
 MAX_SHOWN, MAX_TEXT, MAX_LINKS = 8, 20_000, 100
 # Bytes of JSON. Clients refuse a result of more than 1 MiB, and some of them even smaller ones.
 MAX_RESULT, MAX_WORDS, MAX_LIST = 1_000_000, 300_000, 100_000
@@ -103,38 +102,6 @@ def structured(result: RunResult) -> dict[str, Any]:
     return dict(short(result.model_dump(mode="json")))
 
 
-def text_of(result: RunResult, error_text: str) -> str:
-    """Return how a run went as a model reads it best: output first, then what went wrong and what to try.
-
-    Args:
-        result: how it went.
-        error_text: the text of its error, if that is not in its output.
-    """
-    error = result.error
-    parts = [result.stdout, result.stderr and f"[stderr]\n{result.stderr}"]
-    if result.value is not None:
-        parts.append(result.value)
-    if error is not None:
-        parts.append(error_text)
-        parts.append(f"Hint: {error.hint}" if error.hint else "")
-    elif result.exit_code:
-        parts.append(f"[exit code {result.exit_code}]")
-    if result.left_out:
-        named = ", ".join(result.left_out[:MAX_NAMED])
-        more = "" if len(result.left_out) <= MAX_NAMED else f" and {len(result.left_out) - MAX_NAMED} more"
-        parts.append(f"[files were left out, write smaller ones: {named}{more}]")
-    elif result.truncated:
-        parts.append("[output was left out: print less]")
-    if result.uncollected:
-        parts.append(f"[not returned, write to /output: {', '.join(result.uncollected[:MAX_NAMED])}]")
-    if result.files:
-        named = ", ".join(f"{file.name} ({file.size} bytes)" for file in result.files)
-        parts.append(f"[files: {named}]")
-    if result.session_ended:
-        parts.append(f"[the session has ended: {result.session_ended}; start another]")
-    return "\n".join(part.rstrip("\n") for part in parts if part) or "[no output]"
-
-
 def image_of(data: bytes) -> ImageContent | None:
     """Return an image, if it is one that a client can show."""
     kind = next((kind for start, kind in IMAGES if data.startswith(start)), None)
@@ -166,7 +133,9 @@ def result_of(done: Execution, link: Link, session_ended: str = "") -> CallToolR
     """
     done = within_bounds(done)
     result = run_result_of(done, session_ended)
-    text = TextContent(type="text", text=fitting(text_of(result, clean(unsaid(done)))))
+    ending = f"[the session has ended: {session_ended}; start another]" if session_ended else ""
+    said = [clean(done.to_text()), ending] if ending else [clean(done.to_text())]
+    text = TextContent(type="text", text=fitting("\n".join(said)))
     answer = CallToolResult(content=[text], structured_content=structured(result))
     room, shown, links = MAX_RESULT - size_of(answer), 0, 0
     for name, data, form in _seen(done):
