@@ -244,6 +244,12 @@ def test_an_execution_as_text_says_how_it_ended(source: str, text: str) -> None:
     assert run_code(source, timeout_sec=1 if "while" in source else 30).to_text().startswith(text)
 
 
+def test_the_text_of_a_session_says_that_a_timeout_has_interrupted_it() -> None:
+    with Sandbox() as session:
+        said = session.run("while True: pass", timeout_sec=0.5).to_text()
+    assert "KeyboardInterrupt\nTimeout: not done after 0.5 seconds: interrupted\nHint:" in said
+
+
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/full", "/dev/fd"])
 def test_what_is_no_file_is_refused_and_does_not_end_the_session(path: str) -> None:
     with Sandbox(timeout_sec=10) as session:

@@ -296,6 +296,12 @@ def test_an_mcp_server_answers_while_an_index_does_not(anew: Path, named: str, m
     process.stdout.close()
 
 
+RETRYING = (
+    "WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by 'ProxyError('No proxy.', "
+    "OSError(\"Tunnel connection failed: 502 host 'a' cannot be resolved: Temporary failure\"))': /simple/x/"
+)
+
+
 @pytest.mark.parametrize(
     ("installer", "output", "reason"),
     [
@@ -303,6 +309,8 @@ def test_an_mcp_server_answers_while_an_index_does_not(anew: Path, named: str, m
         ("pip", "  ERROR: No matching distribution found for tools\n", "No matching distribution found for tools"),
         ("pip", "  Could not fetch: [SSL: CERTIFICATE_VERIFY_FAILED]\nERROR: x\n", "the certificate of the index"),
         ("pip", "", "pip failed"),
+        ("pip", f"{RETRYING}\nERROR: No matching distribution found for x\n", "the index cannot be reached: host 'a'"),
+        ("pip", f"{RETRYING.replace('total=0', 'total=1')}\nERROR: bad\n", "bad"),
         ("uv", "Using Python\n  \u00d7 No solution:\n  \u2570\u2500\u25b6 Because x\n", "No solution: Because x"),
         ("uv", "error: cannot read\n", "error: cannot read"),
         ("uv", "error: x\n  Caused by: invalid peer certificate: UnknownIssuer\n", "the certificate of the index"),

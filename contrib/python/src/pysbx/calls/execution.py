@@ -149,7 +149,10 @@ class Execution:
         """Return it as a model reads it best: output and value, then what went wrong and what to try, then files."""
         parts = [self.stdout, self.stderr and f"[stderr]\n{self.stderr}", self.value or ""]
         if self.error is not None:
-            parts += [unsaid(self), f"Hint: {self.error.hint}" if self.error.hint else ""]
+            said = unsaid(self)
+            if self.timed_out and not said:  # the traceback is that of the interrupt
+                said = f"{self.error.type}: {self.error.message}"
+            parts += [said, f"Hint: {self.error.hint}" if self.error.hint else ""]
         elif self.exit_code:
             parts.append(f"[exit code {self.exit_code}]")
         if self.left_out:

@@ -51,7 +51,8 @@ class Tools:
             ValueError: a name is not one that Python allows, or a limit is out of range.
         """
         if not isinstance(functions, Mapping):
-            raise TypeError(f"tools: {type(functions).__name__} is not a mapping of names to functions")
+            form = "a mapping of names to functions, such as {'add': add}"
+            raise TypeError(f"tools: {type(functions).__name__} is not {form}")
         for name, function in functions.items():
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name[:1] == "_":
                 raise ValueError(f"tools: {name!r:.80} is not a name that a function can have in a program")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import sysconfig
 from collections.abc import Callable
@@ -79,6 +80,9 @@ LIMITS: dict[str, Any] = {
 # The words of pip and uv for a certificate with an unknown authority.
 UNKNOWN_AUTHORITY = ("CERTIFICATE_VERIFY_FAILED", "invalid peer certificate: UnknownIssuer")
 # The marks with which uv begins the lines of an error.
+# The last of pip's attempts, and in it what the proxy of the sandbox says.
+GIVEN_UP = re.compile(r"Retrying \(Retry\(total=0,.*?after connection broken by '?(?P<error>.*)")
+TUNNEL = re.compile(r"Tunnel connection failed: \d+ (?P<reason>[^\")]+)")
 UV_MARKS = "\u00d7\u2570\u2500\u25b6\u2502 "
 
 Progress = Callable[[str], None]
@@ -246,5 +250,9 @@ def reason_of(output: str, installer: str) -> str:
     if installer == "uv":
         said = [line.lstrip(UV_MARKS) for line in lines if line.startswith((*UV_MARKS, "error: "))]
         return " ".join(said) or "uv failed"
+    # pip goes on without the index, and says last that there is no such package.
+    if given_up := next(filter(None, map(GIVEN_UP.search, lines)), None):
+        told = TUNNEL.search(given_up["error"])
+        return f"the index cannot be reached: {told['reason'] if told else given_up['error'][:300]}"
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     return errors[-1] if errors else "pip failed"
