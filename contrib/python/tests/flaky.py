@@ -1,5 +1,7 @@
 """For ../../../tests/self/flaky, which names this file: tests that fail as often as TEST_FAILURES says."""
 
+# once: for tests/self/flaky, which asks in how many modes it runs
+
 from __future__ import annotations
 
 import os
@@ -18,5 +20,6 @@ def test_fails_at_first(word: str) -> None:
         pytest.fail(f"failure {len(marks) + 1} of {word}")
 
 
+@pytest.mark.root
 def test_passes() -> None:
     """Pass, so that one can see that it is not run again."""

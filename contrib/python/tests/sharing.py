@@ -8,6 +8,7 @@ fifteen seconds.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable
 from itertools import zip_longest
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # The length of a name in the pipe. A read of that many bytes takes a whole name, because the kernel locks the pipe.
 RECORD = 128
+# The line of a file whose tests run once.
+ONCE = re.compile("^# once: ", re.MULTILINE)
 # The files by their names.
 FILES = pytest.StashKey[dict[str, "File"]]()
 
@@ -28,6 +31,7 @@ FILES = pytest.StashKey[dict[str, "File"]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that names the pipe."""
     parser.addoption("--files-from", type=int, metavar="DESCRIPTOR", help="take files of tests from this pipe")
+    parser.addoption("--once", action="store_true", help="of files that run once, only tests with the mark root")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,6 +39,18 @@ def pytest_configure(config: pytest.Config) -> None:
     descriptor: int | None = config.getoption("--files-from")
     if descriptor is not None:
         os.set_inheritable(descriptor, False)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what runs once, as a user, when this is the run as root."""
+    if config.getoption("--once"):
+        items[:] = [item for item in items if item.get_closest_marker("root") or not ONCE.search(item.path.read_text())]
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Succeed if nothing is left to run as root."""
+    if session.config.getoption("--once") and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
 
 
 class File(pytest.Module):

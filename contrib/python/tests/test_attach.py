@@ -1,5 +1,7 @@
 """Sandbox.attach(): a session that another process of the same user uses, while the one that has started it lives."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 import asyncio
@@ -54,6 +56,7 @@ def elsewhere(session: Sandbox, source: str) -> str:
     return done.stdout
 
 
+@pytest.mark.root
 def test_a_second_process_uses_the_session_and_leaves_it(session: Sandbox) -> None:
     session.run("x = 41")
     session.put({"a": "text"})
@@ -188,6 +191,7 @@ def test_what_is_no_reference_is_refused(reference: str) -> None:
         Sandbox.attach(reference)
 
 
+@pytest.mark.root
 def test_only_the_user_reaches_the_socket(session: Sandbox) -> None:
     path = run_directory() / SOCKETS / f"{session.reference}.sock"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -1,5 +1,7 @@
 """Sandbox.install(): packages for a session that runs already."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 import os
@@ -22,6 +24,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.root
 def test_packages_are_added_to_a_session(wheels: Path) -> None:
     with Sandbox(wheels=wheels) as session:
         missing = session.run("kept = 41; import thing").error
@@ -58,6 +61,7 @@ def test_packages_have_room_of_their_own_and_are_in_forks(wheels: Path) -> None:
                 assert one.run("import large; len(large.text)").value == "5000000"
 
 
+@pytest.mark.root
 def test_a_set_that_a_hostile_package_has_left_leads_nowhere(wheels: Path) -> None:
     """The build of a package can write links into the set. None is followed, in sets of earlier versions too."""
     make_source(wheels, "hostile", "os.symlink('/etc/hostname', '/.dependencies/note.txt')")

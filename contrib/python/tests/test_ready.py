@@ -1,5 +1,7 @@
 """Ready containers: created before the call that uses them."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 import os
@@ -63,6 +65,7 @@ def prepared(**options: object) -> Container:
     return one
 
 
+@pytest.mark.root
 def test_the_second_call_leaves_one_that_the_third_uses() -> None:
     run_code("pass")
     assert waiting(0) == []
@@ -119,6 +122,7 @@ def _moved(path: Path) -> None:
     path.write_text("2")
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("change", [_replaced, _moved])
 def test_a_mount_shows_what_its_path_names_at_the_call(tmp_path: Path, change: Callable[[Path], None]) -> None:
     path = tmp_path / "shown" / "value"
@@ -132,6 +136,7 @@ def test_a_mount_shows_what_its_path_names_at_the_call(tmp_path: Path, change: C
     assert run_code(f"print(open({inside!r}).read())", **options).stdout == "2\n"  # type: ignore[arg-type]
 
 
+@pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 def test_one_is_not_used_after_a_mount_beneath_its_directories_has_come_or_gone(tmp_path: Path) -> None:
     options: dict[str, Any] = {"mounts": [Mount(str(tmp_path), "/mnt/shown")]}
@@ -240,6 +245,7 @@ def test_options_that_are_used_once_are_forgotten(monkeypatch: pytest.MonkeyPatc
     assert len(ready._pools) == 2
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("call", [lambda: run_code("pass"), sandbox(lambda: None)])
 def test_many_calls_leave_nothing(call: Callable[[], object]) -> None:
     for _ in range(3):

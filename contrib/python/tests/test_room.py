@@ -1,5 +1,7 @@
 """Requests and answers that are too large for the memory of the sandbox."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -86,6 +88,7 @@ def test_a_program_that_takes_all_memory_is_told_of_its_own_error_only(more: str
         call()
 
 
+@pytest.mark.root
 def test_a_session_goes_on_when_all_memory_is_taken() -> None:
     needs_rlimits()
     with Sandbox(memory_mb=96, timeout_sec=120) as session:

@@ -1,5 +1,7 @@
 """Where a sandbox's Python comes from: a virtualenv, a root file system, an image."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 import contextlib
@@ -164,6 +166,7 @@ def rootfs(made_root: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made_root, tmp_path / "root", symlinks=True, copy_function=os.link))
 
 
+@pytest.mark.root
 def test_a_root_file_system(rootfs: Path) -> None:
     before = sorted(os.listdir(rootfs))
     done = run_code(ABOUT + "\nprint(os.path.exists('/usr/bin/env'))", rootfs=str(rootfs))
@@ -178,6 +181,7 @@ def everything_in(directory: Path) -> list[str]:
     return [os.path.join(above, name) for above, names, files in os.walk(directory) for name in names + files]
 
 
+@pytest.mark.root
 def test_a_link_at_the_top_of_a_root_leads_nowhere_on_the_host(rootfs: Path, tmp_path: Path) -> None:
     goal, source = tmp_path / "goal", tmp_path / "in.csv"
     goal.mkdir()
@@ -192,6 +196,7 @@ def test_a_link_at_the_top_of_a_root_leads_nowhere_on_the_host(rootfs: Path, tmp
         (rootfs / "data").unlink()
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("name", ["etc", "usr2", "home", ".pysbx", "work", "tmp", "dev", "proc"])
 @pytest.mark.parametrize("target", ["/", "goal", "missing"])
 def test_links_of_a_root_in_the_place_of_our_own(rootfs: Path, tmp_path: Path, name: str, target: str) -> None:
@@ -211,6 +216,7 @@ def test_links_of_a_root_that_lead_in_a_circle_are_refused(rootfs: Path) -> None
         run_code("1", rootfs=str(rootfs))
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("up", ["", "../../../../../../.."])
 def test_the_python_of_a_root_is_no_file_of_the_host(rootfs: Path, tmp_path: Path, up: str) -> None:
     (tmp_path / "secret").write_text("secret of the host")
@@ -296,6 +302,7 @@ def test_a_root_without_python(tmp_path: Path) -> None:
         run_code("1", rootfs=str(tmp_path))
 
 
+@pytest.mark.root
 def test_an_image() -> None:
     archive = os.environ.get("TEST_PYTHON_IMAGE")
     if not archive:
@@ -328,6 +335,7 @@ def test_of_an_image_the_variables_count() -> None:
     assert "/none" not in str(run_code("import sys; sys.path", image=name).value)
 
 
+@pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root creates devices, and keeps permissions by default")
 def test_of_an_image_no_device_and_no_setuid_program_stays_on_the_host(tmp_path: Path) -> None:
     if shutil.which("podman") is None:
@@ -356,6 +364,7 @@ def test_of_an_image_no_device_and_no_setuid_program_stays_on_the_host(tmp_path:
     }  # fmt: skip
 
 
+@pytest.mark.root
 def test_an_image_without_python_is_named(tmp_path: Path) -> None:
     if shutil.which("podman") is None:
         pytest.skip("Podman is not installed")
@@ -405,6 +414,7 @@ def test_without_a_network_no_other_file_of_them_is_shown() -> None:
     assert sorted(shown) == sorted(path for path in wanted if path.startswith(("/etc/ssl/", "/etc/pki/")))
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("network", ["none", "localhost"])
 def test_authorities_that_are_a_link_to_another_directory(network: Any) -> None:
     """As on Arch Linux, openSUSE and Fedora."""

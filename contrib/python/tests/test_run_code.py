@@ -1,5 +1,7 @@
 """run_code: output, value, errors, files, limits; all of it in an Execution."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 import os
@@ -29,6 +31,7 @@ from pysbx.options.options import make_options
 from tests.conftest import descriptors
 
 
+@pytest.mark.root
 def test_output_value_and_usage() -> None:
     done = run_code("import sys\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7")
     assert (done.stdout, done.stderr, done.value, done.exit_code, done.error) == ("out\n", "err\n", "42", 0, None)
@@ -50,6 +53,7 @@ def test_it_is_a_program() -> None:
     assert run_code("import sys; print(sys.stdin.read() == '')").stdout == "True\n"
 
 
+@pytest.mark.root
 def test_a_thread_may_set_the_policy_it_has_and_no_better_one() -> None:
     """The library of pyzmq sets policy and priority of each thread, and ends the process if that fails."""
     done = run_code(
@@ -161,6 +165,7 @@ def test_a_name_that_is_nearly_right_gets_a_hint() -> None:
     assert done.error.hint == "did you mean 'counter'?"
 
 
+@pytest.mark.root
 def test_timeout() -> None:
     began = time.monotonic()
     done = run_code("print('before')\nimport time; time.sleep(1000)", timeout_sec=3)
@@ -187,6 +192,7 @@ def test_an_endless_flood_of_output_ends_with_the_time() -> None:
     assert done.stdout.startswith("x" * 5 + "\n[truncated")
 
 
+@pytest.mark.root
 def test_files_in_and_out() -> None:
     done = run_code(
         "data = open('in/a.txt').read()\nimport os\nos.mkdir('/output/sub')\n"
@@ -416,12 +422,14 @@ def test_a_broken_repr_is_an_error_of_the_code() -> None:
     assert done.error.type == "ZeroDivisionError"
 
 
+@pytest.mark.root
 def test_memory_is_limited() -> None:
     done = run_code("x = bytearray(1 << 30)", memory_mb=128)
     assert done.error is not None
     assert done.error.type == "MemoryError"
 
 
+@pytest.mark.root
 def test_the_number_of_processes_is_limited() -> None:
     done = run_code(
         "import os, time\nn = 0\ntry:\n    while n < 500:\n        if os.fork() == 0: time.sleep(60)\n        n += 1\n"
@@ -431,6 +439,7 @@ def test_the_number_of_processes_is_limited() -> None:
     assert done.stdout == "11\nTrue\n"
 
 
+@pytest.mark.root
 def test_the_size_of_files_is_limited() -> None:
     done = run_code("open('/tmp/x', 'wb').write(bytes(3 << 20))", file_size_mb=1)
     assert done.error is not None
@@ -440,6 +449,7 @@ def test_the_size_of_files_is_limited() -> None:
     assert "No space left" in done.error.message
 
 
+@pytest.mark.root
 def test_processor_time_is_limited_without_a_controller_too() -> None:
     done = run_code("while True: pass", cpus=0.1, timeout_sec=10)
     if done.limits["cpu"] == "cgroup":
@@ -448,6 +458,7 @@ def test_processor_time_is_limited_without_a_controller_too() -> None:
     assert done.usage.cpu_sec < 5
 
 
+@pytest.mark.root
 def test_strict_limits_refuse_with_the_remedy() -> None:
     done = run_code("1")
     if set(done.limits.values()) == {"cgroup"}:
@@ -457,6 +468,7 @@ def test_strict_limits_refuse_with_the_remedy() -> None:
         run_code("1", limits="strict")
 
 
+@pytest.mark.root
 def test_what_was_mounted_can_be_used(tmp_path: Path) -> None:
     base = tmp_path
     (base / "in").mkdir(mode=0o700)

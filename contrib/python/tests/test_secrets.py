@@ -1,5 +1,7 @@
 """Secrets that a sandbox uses and never sees: a real server, real TLS, real clients, and code that looks for them."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 import argparse
@@ -312,6 +314,7 @@ print(sorted(os.listdir('/run/pysbx-proxies')), open('/proc/self/mountinfo').rea
 """
 
 
+@pytest.mark.root
 def test_code_cannot_find_the_secret(api: Api) -> None:
     """Not in memory, variables, command lines, mounts and files. The directory of sockets has one socket."""
     code = SEARCH.replace("URL", repr(api.url("api.test"))).replace("LIKE", repr(LIKE_IT))
@@ -354,6 +357,7 @@ def test_a_decorated_function_takes_no_secret_along(tmp_path: Path, monkeypatch:
     assert where in raised.value.traceback_str
 
 
+@pytest.mark.root
 def test_sandboxes_with_other_secrets_have_other_sockets_and_authorities(api: Api) -> None:
     """No sandbox can use another one's secret, or be deceived by its authority."""
     source = "import os\nprint(open('/run/pysbx-proxies/authorities.pem').read())"

@@ -1,5 +1,7 @@
 """Sandbox: state, files, the end of a session, and the end of the program that holds one."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 import errno
@@ -43,6 +45,7 @@ def test_each_run_has_a_name_of_its_own_also_after_an_empty_one() -> None:
     assert error.message == "invalid syntax (<sandbox 2>, line 1)"
 
 
+@pytest.mark.root
 def test_state_is_kept() -> None:
     with Sandbox() as session:
         assert session.run("import math\nx = 41").error is None
@@ -96,6 +99,7 @@ def test_output_of_calls_is_not_that_of_the_next_run() -> None:
     assert "".join(seen) == 3 * ("a" * 9 + "\n") + cut + "c\n"
 
 
+@pytest.mark.root
 def test_files() -> None:
     with Sandbox() as session:
         session.put({"a/b.txt": "text"})
@@ -335,6 +339,7 @@ def test_every_run_has_its_figures(virtualenv: str) -> None:
     assert len({*first.artifacts.values(), *second.artifacts.values()}) == 3
 
 
+@pytest.mark.root
 def test_saving_a_file_does_not_follow_what_the_sandbox_made(tmp_path: Path) -> None:
     with Sandbox() as session:
         session.run("import os; os.symlink('/etc/passwd', 'link')")
@@ -524,6 +529,7 @@ def test_sessions_are_independent() -> None:
         assert two.run("'x' in globals()").value == "False"
 
 
+@pytest.mark.root
 def test_the_child_dies_with_its_parent() -> None:
     program = (
         "import os, sys\nfrom pysbx import Sandbox\nsession = Sandbox()\n"
@@ -558,6 +564,7 @@ def test_a_handler_that_raises_between_two_runs_does_not_end_the_session() -> No
 SPIN = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
 
 
+@pytest.mark.root
 def test_the_cpu_time_of_a_session() -> None:
     """A run has that of all processes during the run, and the session that of all processes until now."""
     with Sandbox() as session:
@@ -583,6 +590,7 @@ COUNTS += "def counts():\n  global count\n  while True: count += 1; time.sleep(0
 COUNTS += "threading.Thread(target=counts, daemon=True).start()"
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("isolation", ["container", "process"])
 def test_a_paused_session_does_nothing_until_it_is_resumed(isolation: Any) -> None:
     with Sandbox(isolation=isolation) as session:

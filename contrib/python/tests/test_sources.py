@@ -1,5 +1,7 @@
 """Indexes and the configuration of pip: from which places an installation takes packages."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 import contextlib
@@ -193,6 +195,7 @@ def served(folder: Path, certificate: Path | None = None) -> Iterator[int]:
         server.shutdown()
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 def test_packages_of_two_indexes(anew: Path, named: str, monkeypatch: pytest.MonkeyPatch, installer: Any) -> None:
     for name in ("one", "two"):
@@ -227,6 +230,7 @@ def make_certificates(folder: Path, host: str) -> tuple[Path, Path]:
     return authority, certificate
 
 
+@pytest.mark.root
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="program openssl is not installed")
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 def test_a_source_distribution_behind_a_private_authority(
@@ -270,6 +274,7 @@ class SlowIndex(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+@pytest.mark.root
 def test_an_mcp_server_answers_while_an_index_does_not(anew: Path, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_TRUSTED_HOST", named)
     with http.server.ThreadingHTTPServer((ADDRESS, 0), SlowIndex) as index:

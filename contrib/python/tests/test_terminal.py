@@ -1,5 +1,7 @@
 """Sandbox.terminal(): a shell at a terminal of a session."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 import re
@@ -53,6 +55,7 @@ def ends(session: Sandbox, command: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.root
 def test_a_shell_has_a_terminal_of_a_size(session: Sandbox) -> None:
     with session.terminal(rows=30, columns=100) as shell:
         shell.write(b"tty; stty size; echo $TERM; exit 3\n")
@@ -86,6 +89,7 @@ def test_ctrl_c_ends_the_job_and_not_the_shell(session: Sandbox) -> None:
         ends(session, "sleep 4321")
 
 
+@pytest.mark.root
 def test_jobs_can_be_stopped_and_continued(session: Sandbox) -> None:
     with session.terminal() as shell:
         shell.write(b"sleep 4322\n")

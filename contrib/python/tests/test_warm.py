@@ -1,5 +1,7 @@
 """Sandboxes that continue from a prewarmed interpreter: fresh all the same."""
 
+# once: except for the tests with the mark "root", the caller's rights make no difference
+
 from __future__ import annotations
 
 import json
@@ -40,11 +42,13 @@ def warm() -> None:
         pytest.skip(reason)
 
 
+@pytest.mark.root
 def test_every_run_is_warm_once_there_is_a_snapshot() -> None:
     assert [run_code("1", warm="require").warm for _ in range(3)] == [True] * 3
     assert not run_code("1", warm="off").warm
 
 
+@pytest.mark.root
 def test_two_warm_runs_share_no_chance() -> None:
     first, second = (run_code(ABOUT, warm="require").stdout.splitlines() for _ in range(2))
     assert all(one != other for one, other in zip(first[0].split()[:3], second[0].split()[:3], strict=True))
@@ -57,6 +61,7 @@ def test_a_warm_run_is_as_a_cold_one() -> None:
     assert warm.stdout.splitlines()[1:] == cold.stdout.splitlines()[1:]
 
 
+@pytest.mark.root
 def test_the_least_memory_is_enough_for_a_warm_run() -> None:
     run_code("1", memory_mb=16)
     done = run_code("1", memory_mb=16)
@@ -149,6 +154,7 @@ def test_imports_may_take_longer_than_a_short_command(monkeypatch: pytest.Monkey
     assert build_snapshot(path) == ""
 
 
+@pytest.mark.root
 def test_limits_hold_in_a_warm_run() -> None:
     assert run_code("x = bytearray(1 << 30)", memory_mb=128).error is not None
     assert run_code("while True: pass", timeout_sec=1).timed_out
@@ -258,6 +264,7 @@ print(found)
 """
 
 
+@pytest.mark.root
 def test_a_call_does_not_see_the_environment_of_the_call_that_made_the_snapshot() -> None:
     maker = make_options(preload=["wave"], env={"API_KEY": "ALPHA-SECRET"})
     assert run_chosen(maker, "1").error is None
