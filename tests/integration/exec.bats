@@ -1,8 +1,10 @@
 #!/usr/bin/env bats
 # podman exec: a second process in a running container; podman-exec(1).
+# once: except for the tests with the tag "user", a process starts in the same way in both modes
 
 load ../lib/podman.bash
 
+# bats test_tags=user
 @test "podman exec: output, error, input and exit code" {
     start_sleeper --name sleeper
     expect 9 podman exec -i sleeper sh -c 'cat; echo err >&2; exit 9' <<<"from outside"
@@ -16,6 +18,7 @@ load ../lib/podman.bash
     expect 143 podman exec sleeper sh -c 'kill -TERM $$'
 }
 
+# bats test_tags=user
 @test "podman exec: shares every namespace and the root with the container" {
     start_sleeper --name sleeper
     expect 0 podman exec sleeper sh -c 'for ns in cgroup ipc mnt net pid user uts; do
@@ -23,12 +26,14 @@ load ../lib/podman.bash
     output_is /proc/1/root/bin/busybox
 }
 
+# bats test_tags=user
 @test "podman exec --user, --workdir, --env" {
     start_sleeper --name sleeper -e INHERITED=yes
     expect 0 podman exec -u user:staff -w /var -e FOO=bar sleeper sh -c 'echo "$(id -u) $(id -gn) $(pwd) $FOO $INHERITED"'
     output_is "1000 staff /var bar yes"
 }
 
+# bats test_tags=user
 @test "podman exec: capabilities, seccomp and no-new-privileges are the container's" {
     start_sleeper --name sleeper --cap-drop ALL --cap-add CHOWN --security-opt no-new-privileges
     expect 0 podman exec sleeper grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status
@@ -90,6 +95,7 @@ load ../lib/podman.bash
 
 # This container takes another code path (runtime/container/exec.c). A container that can trace all processes it sees
 # gets to see the new process only when nothing but the execution of its program is left.
+# bats test_tags=user
 @test "podman exec in a container with CAP_SYS_PTRACE: the process is the same as in another" {
     local container script='awk "{ print \$4, \$1 == \$5, \$1 == \$6, (\$7 > 0) }" /proc/$$/stat
         test -t 0 && echo "a terminal" >/dev/tty; ls /proc/$$/fd; cat /proc/$$/oom_score_adj /proc/$$/limits

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # podman stop, kill, pause, restart, wait, rm, logs, attach, top: a container from start to end.
+# once: except for the tests with the tag "user", a life has the same steps in both modes
 
 load ../lib/podman.bash
 
@@ -15,6 +16,7 @@ logs_have() {
     [[ $(podman logs "$1" 2>&1) == *"$2"* ]]
 }
 
+# bats test_tags=user
 @test "podman stop: sends SIGTERM, waits, and prints only the name" {
     start_trapper
     expect 0 podman stop --time 60 trapper
@@ -111,6 +113,7 @@ logs_have() {
     expect 0 podman rm --force --time 0 sleeper
 }
 
+# bats test_tags=user
 @test "podman restart, start: the container runs again with its files" {
     podman run -d --name again --network none "$BUSYBOX" sh -c 'echo x >>/runs; sleep 1000' >/dev/null
     wait_for podman exec again test -s /runs
@@ -160,6 +163,7 @@ logs_have() {
     output_has "1 "
 }
 
+# bats test_tags=user
 @test "podman run --init: process 1 reaps orphans and forwards signals" {
     podman run -d --init --name initial --network none "$BUSYBOX" \
         sh -c '(sleep 0.2 & echo $! >/tmp/orphan); sleep 1000' >/dev/null

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # podman run: standard streams, exit codes, environment, working directory, names; podman-run(1).
+# once: except for the tests with the tag "user", a program starts in the same way in both modes
 
 load ../lib/podman.bash
 
@@ -55,6 +56,7 @@ load ../lib/podman.bash
     output_is "one two"
 }
 
+# bats test_tags=user
 @test "podman run: /proc, /dev, /sys and their usual links exist" {
     expect 0 podman run --rm --network none "$BUSYBOX" sh -c '
         for device in null zero full random urandom tty; do test -c /dev/$device || echo no $device; done
@@ -64,11 +66,13 @@ load ../lib/podman.bash
     output_is 4
 }
 
+# bats test_tags=user
 @test "podman run: process 1 has no descriptor of the runtime and is the only process" {
     expect 0 podman run --rm --network none "$BUSYBOX" sh -c 'ls /proc/1/fd; echo /proc/[0-9]*; :'
     output_is $'0\n1\n2\n/proc/1'
 }
 
+# bats test_tags=user
 @test "podman run --rm: nothing of the container remains" {
     expect 0 podman run --rm --name gone --network none "$BUSYBOX" true
     expect 1 podman container exists gone
@@ -94,6 +98,7 @@ load ../lib/podman.bash
     output_is "1 1 1"
 }
 
+# bats test_tags=user
 @test "podman run --user: name, number, group and supplementary groups" {
     expect 0 podman run --rm --network none -u user "$BUSYBOX" id
     output_is "uid=1000(user) gid=1000(user) groups=50(staff),1000(user)"
@@ -108,6 +113,7 @@ load ../lib/podman.bash
     output_is 0077
 }
 
+# bats test_tags=user
 @test "podman create, init, start, wait: each step does only its part" {
     expect 0 podman create --name steps --network none "$BUSYBOX" sh -c 'echo ran; exit 7'
     state_is steps created

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Terminals: podman run -it, exec -it, attach, resize, detach; pty(7), podman-run(1) --tty.
+# once: except for the tests with the tag "user", terminals are the same in both modes
 
 load ../lib/podman.bash
 
@@ -16,6 +17,7 @@ PTY=$TESTS/lib/pty
     output_has /dev/pts/0
 }
 
+# bats test_tags=user
 @test "podman run -it: typed input is read, and the exit code returned" {
     expect 7 "$PTY" --expect '/ # ' --send 'echo $((40+2)); exit 7\n' -- podman run -it --rm --network none "$BUSYBOX"
     output_has 42
@@ -37,6 +39,7 @@ PTY=$TESTS/lib/pty
         podman run -it --rm --network none "$BUSYBOX" sh -c 'trap "exit 0" INT; while :; do stty size; sleep 0.1; done'
 }
 
+# bats test_tags=user
 @test "podman run -it: the terminal belongs to the container's user" {
     expect 0 podman run -t --rm --network none -u user "$BUSYBOX" sh -c 'stat -c %u:%a $(tty); echo written >$(tty)'
     output_has 1000:620
@@ -48,6 +51,7 @@ PTY=$TESTS/lib/pty
     output_has "through the console"
 }
 
+# bats test_tags=user
 @test "podman exec -it: a new terminal in a running container" {
     start_sleeper --name sleeper
     # Podman sets the size after the process has started.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Warm starts through Podman: run, exec, terminals, users, user namespaces, volumes, the default seccomp profile.
 # images: python pandas
+# once: except for the tests with the tag "user", a snapshot is used in the same way in both modes
 
 load ../lib/podman.bash
 load ../lib/warm-config.bash
@@ -25,6 +26,7 @@ print(pandas.DataFrame({'k': [1, 1, 2], 'v': [1, 2, 3]}).groupby('k').v.sum().to
     stderr_is_empty
 }
 
+# bats test_tags=user
 @test "podman run: a restored interpreter, in run after run" {
     local program='print(hash("text"))' seed
     expect 0 warm "$PYTHON" python3 -c "$program"
@@ -37,6 +39,7 @@ print(pandas.DataFrame({'k': [1, 1, 2], 'v': [1, 2, 3]}).groupby('k').v.sum().to
     [[ $output != "$seed" ]]
 }
 
+# bats test_tags=user
 @test "warm.json: the file of Podman's caller is in force, root's or a user's" {
     configure_warm '{"rules": [{"annotation": "some.kind", "value": "science-*", "preload": ["decimal"]}]}'
     expect 0 podman run --rm --network none --annotation some.kind=science-1 "$PYTHON" \
@@ -113,6 +116,7 @@ print(os.getpid() > 1, threading.main_thread().native_id == os.getpid(), os.getp
     output_is 1000
 }
 
+# bats test_tags=user
 @test "podman run --user, --workdir, --env, --hostname, --umask" {
     expect 0 warm --user 1000:1000 -w /home/user -e NAME=value --hostname given --umask 0077 "$PYTHON" python3 -c '
 import os, socket
@@ -120,6 +124,7 @@ print(os.getuid(), os.getgid(), os.getcwd(), os.environ["NAME"], os.environ["HOM
     output_is "1000 1000 /home/user value /home/user given 0o77"
 }
 
+# bats test_tags=user
 @test "podman run: read-only, no capabilities, no new privileges, the default profile" {
     expect 0 warm --read-only --tmpfs /tmp --user 1000:1000 --cap-drop ALL --security-opt no-new-privileges "$PYTHON" python3 -c '
 import re
@@ -131,6 +136,7 @@ open("/tmp/x", "w")'
     output_is $'0000000000000000 0000000000000000 1 2\nRead-only file system'
 }
 
+# bats test_tags=user
 @test "podman run: namespaces of the host, shared ones, init" {
     expect 0 warm --pid host "$PYTHON" python3 -c 'import os; print(os.getpid() > 1)'
     output_is True
@@ -150,6 +156,7 @@ open("/tmp/x", "w")'
     output_is 0
 }
 
+# bats test_tags=user
 @test "podman run --userns keep-id, nomap" {
     needs_rootless
     expect 0 warm --userns keep-id "$PYTHON" python3 -c 'import os; print(os.getuid())'
@@ -158,6 +165,7 @@ open("/tmp/x", "w")'
     output_is 0
 }
 
+# bats test_tags=user
 @test "podman run -v: modules of a volume are preloaded, and changes are noticed" {
     mkdir modules
     echo 'text = "old"' >modules/greeting.py
@@ -226,6 +234,7 @@ import time; time.sleep(1000)' >/dev/null
     stderr_is_empty
 }
 
+# bats test_tags=user
 @test "podman run --secret, -e: an import reads those of its own container" {
     mkdir mods
     cat >mods/app.py <<'PYTHON'
