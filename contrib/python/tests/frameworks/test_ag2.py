@@ -1,5 +1,7 @@
 """An agent of AG2 with the scripted model that AG2 has for tests, whose tools work in a session."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """The programs in contrib/examples: each prints the comment at its end."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 import subprocess

@@ -1,5 +1,7 @@
 """Agents of Google's ADK with a scripted model: an environment and a code executor, both in a session."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator

@@ -1,5 +1,7 @@
 """The checks that Inspect has for its sandboxes, as they are; the provider is found by its entry point."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator

@@ -1,5 +1,7 @@
 """`pysbx kernel` by Jupyter's own tests of kernels."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 import os

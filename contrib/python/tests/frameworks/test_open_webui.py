@@ -3,6 +3,8 @@
 They are those of its backend/open_webui/utils/code_interpreter.py: sign in, start a kernel, execute, delete the kernel.
 """
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 import asyncio

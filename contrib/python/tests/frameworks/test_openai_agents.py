@@ -1,5 +1,7 @@
 """A SandboxAgent of the OpenAI Agents SDK with the scripted model that the SDK has for tests."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,7 @@
 """The programs of the page about frameworks, each as it is there, with the output that is there."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 import re

@@ -1,5 +1,7 @@
 """A CodeAgent of smolagents with a scripted model, whose code runs in a session."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 from collections.abc import Iterator

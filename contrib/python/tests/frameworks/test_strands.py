@@ -1,5 +1,7 @@
 """An agent of Strands with a scripted model, whose tools work in a session."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 import json
