@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from accesses import TABLE, Row
+from accesses import AGAIN, TABLE, Row
 
 Json = dict[str, Any]
 RUNTIME = os.environ["RUNTIME"]
@@ -513,7 +513,7 @@ def chosen(group: str, word: str) -> Iterator[tuple[int, Row]]:
     for name, rows in TABLE.items():
         for row in rows:
             number = next(numbers)
-            if name == group and word in row.name:
+            if group == ("again" if row.name in AGAIN else name) and word in row.name:
                 yield number, row
 
 

@@ -523,4 +523,17 @@ RANDOM = [
     Row("os.urandom in a thread", "", "import os, threading\ngot = []\nt = threading.Thread(target=lambda: got.append(os.urandom(8))); t.start(); t.join(); del t"),
 ]
 
+# The rows that reach Python's hooks and the kernel in the same way as another row: they are the group "again".
+AGAIN = {
+    *("os.environ.get", "os.getenv", "os.environ.values", "dict(os.environ)", "{**os.environ}", "os.environ | {}"),
+    *("os.environ.setdefault", "os.expandvars", "dict(posix.environ)", "json of os.environ", "secure_getenv(3)"),
+    *("__environ", "a child of os.popen", "io.open", "io.FileIO", "open with an opener", "pathlib: read_text"),
+    *("pathlib: iterdir", "pathlib: stat", "pathlib: exists", "glob", "os.walk", "os.fwalk", "posix.stat"),
+    *("os.path.getmtime", "os.path.exists", "os.path.isdir", "DirEntry.is_dir", "shutil.disk_usage"),
+    *("shutil.copy to /tmp, and away", "os.posix_spawn", "multiprocessing", "open64(3)", "fopen(3)", "zipfile", "gettext"),
+    *("importlib.resources", "pkgutil.get_data", "runpy.run_path", "linecache", "tokenize.open", "fileinput", "configparser"),
+    *("dbm.dumb", "shelve", "logging.config", "csv", "os.path.expanduser", "posix.uname", "os.uname: a text that holds it"),
+    *("platform.node", "socket.getfqdn", "gethostname(3)", "sys.orig_argv", "resource.prlimit", "prlimit(2)", "getcwd(2)"),
+    *("getgroups(2)", "os.sched_getscheduler", "Unix socket by connect(2)", "TCP by connect(2)"),
+}
 TABLE = {"variables": VARIABLES, "files": FILES, "changed files": CHANGED, "host": HOST}
