@@ -23,3 +23,8 @@ def test_fails_at_first(word: str) -> None:
 @pytest.mark.root
 def test_passes() -> None:
     """Pass, so that one can see that it is not run again."""
+
+
+@pytest.mark.all
+def test_is_only_for_make_check_all() -> None:
+    """Pass."""
