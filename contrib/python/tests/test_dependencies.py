@@ -39,7 +39,7 @@ def wheels(wheels: Path) -> Path:
 
 
 def version_of(wheels: Path, *requirements: str, **options: Any) -> str:
-    """Return what a program that imports thing prints."""
+    """Return what a program that imports thing prints. Tests that are not about pip use uv, which is faster."""
     return run_code("import thing; print(thing.version)", dependencies=requirements, wheels=wheels, **options).stdout
 
 
@@ -54,21 +54,21 @@ def test_a_set_is_installed_once_and_kept(wheels: Path) -> None:
 
 
 def test_the_order_of_requirements_makes_no_other_set(wheels: Path) -> None:
-    assert version_of(wheels, "user", "thing==1.0") == "1\n"
-    assert version_of(wheels, "thing==1.0", "user") == "1\n"
+    assert version_of(wheels, "user", "thing==1.0", installer="uv") == "1\n"
+    assert version_of(wheels, "thing==1.0", "user", installer="uv") == "1\n"
     assert len(dependencies.installed()) == 1
 
 
 def test_sets_that_conflict_live_side_by_side(wheels: Path) -> None:
-    assert version_of(wheels, "thing==1.0") == "1\n"
-    assert version_of(wheels, "thing==2.0") == "2\n"
-    assert version_of(wheels, "user") == "1\n"
+    assert version_of(wheels, "thing==1.0", installer="uv") == "1\n"
+    assert version_of(wheels, "thing==2.0", installer="uv") == "2\n"
+    assert version_of(wheels, "user", installer="uv") == "1\n"
     assert len(dependencies.installed()) == 3
 
 
 def test_the_host_is_unchanged(wheels: Path) -> None:
     before = {path: sorted(os.listdir(path)) for path in sys.path if os.path.isdir(path)}
-    version_of(wheels, "thing")
+    version_of(wheels, "thing", installer="uv")
     assert before == {path: sorted(os.listdir(path)) for path in sys.path if os.path.isdir(path)}
     with pytest.raises(ModuleNotFoundError):
         __import__("thing")
@@ -205,23 +205,23 @@ def test_hashes(wheels: Path) -> None:
 
 
 def test_disable_cache_installs_anew(wheels: Path) -> None:
-    assert version_of(wheels, "thing") == "2\n"
+    assert version_of(wheels, "thing", installer="uv") == "2\n"
     make_wheel(wheels, "thing", "3.0", "version = 3\n")
-    assert version_of(wheels, "thing") == "2\n"
-    assert version_of(wheels, "thing", disable_cache=True) == "3\n"
-    assert version_of(wheels, "thing") == "2\n"
+    assert version_of(wheels, "thing", installer="uv") == "2\n"
+    assert version_of(wheels, "thing", disable_cache=True, installer="uv") == "3\n"
+    assert version_of(wheels, "thing", installer="uv") == "2\n"
 
 
 def test_prune(wheels: Path) -> None:
-    version_of(wheels, "thing<2")
-    version_of(wheels, "thing")
+    version_of(wheels, "thing<2", installer="uv")
+    version_of(wheels, "thing", installer="uv")
     (first, second) = dependencies.installed()
     os.utime(directories.cache_directory() / "dependencies" / second.key / "set.json", (1, 1))
     assert [item.key for item in dependencies.prune(older_than_days=1)] == [second.key]
     assert [item.key for item in dependencies.installed()] == [first.key]
     dependencies.prune()
     assert dependencies.installed() == []
-    assert version_of(wheels, "thing") == "2\n"
+    assert version_of(wheels, "thing", installer="uv") == "2\n"
 
 
 def test_an_installation_has_no_network_but_its_index(wheels: Path, tmp_path: Path) -> None:
