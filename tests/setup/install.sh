@@ -32,7 +32,7 @@ packaging   | build-essential debhelper dpkg-dev git lintian
 wheel       | binutils python3 python3-venv
 wheels      | gcc-aarch64-linux-gnu
 k8s         | curl golang-go gcc libc6-dev openssl prometheus python3 python3-yaml
-image       | buildah mmdebstrap python3 python3-venv crun runc curl golang-go nginx-light libnginx-mod-stream
+image       | buildah mmdebstrap python3 python3-venv crun runc curl golang-go
 '
 
 # Targets that run at the same time install one after the other: flock(1).
