@@ -247,7 +247,7 @@ PYTHON
     grep -qF -- '- "A=b: \"c\" #d"' result
 }
 
-@test "the page: tests follow each block, or it says that it needs a kubelet, OpenShift or SELinux, or was not tried" {
+@test "the page: tests follow each block, or it says that it needs a kubelet or SELinux, or was not tried" {
     python3 - "$K8S/../docs/pages/how-to/kubernetes.md" "$BATS_TEST_DIRNAME" <<'PROGRAM'
 import re, sys
 from pathlib import Path
@@ -266,7 +266,7 @@ for line in Path(sys.argv[1]).read_text().splitlines():
 assert len(blocks) > 5
 for (heading, language), reasons in blocks.items():
     for number, reason in enumerate(reasons, 1):
-        if re.search(r"needs (a kubelet|OpenShift); tests/k8s/[a-z-]+\.bats |no test has tried it", reason):
+        if re.search(r"needs a kubelet; tests/k8s/[a-z-]+\.bats |no test has tried it", reason):
             continue
         if re.search(r"needs a machine that enforces SELinux; tests/vm/pod\.bats does this", reason):
             assert "semodule --install" in (here / "../vm/pod.bats").read_text()
