@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -27,8 +28,6 @@ from tests.test_service_allowance import make_certificate
 RECIPES = Path(__file__).parents[2] / "service"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 PROMETHEUS = shutil.which("prometheus")
-# tests/setup/collector builds it, and contrib/python/check names it.
-COLLECTOR = os.environ.get("TEST_COLLECTOR")
 SUFFIXES = re.compile(r"_(total|bucket|sum|count)$")
 
 
@@ -166,46 +165,26 @@ def test_alerts_use_metrics_that_exist_and_are_documented() -> None:
     assert documented == known
 
 
-@pytest.mark.skipif(not COLLECTOR, reason="tests/setup/collector cannot build a collector here: is there a recent Go?")
-def test_spans_reach_a_collector_of_opentelemetry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
-    text = (RECIPES / "otel-collector.yml").read_text()
-    (tmp_path / "collector.yml").write_text(changed(text, ("127.0.0.1:4318", f"127.0.0.1:{port}")))
-    for line in (RECIPES / "otel.env").read_text().splitlines():
-        if line and not line.startswith("#"):
-            name, _, value = line.partition("=")
-            monkeypatch.setenv(name, value.replace("127.0.0.1:4318", f"127.0.0.1:{port}"))
-    log = tmp_path / "collected"
-    with running([str(COLLECTOR), "--config", str(tmp_path / "collector.yml")], log):
-        wait_until(lambda: "Everything is ready" in log.read_text())
-        instrument = [f"{Path(sys.executable).parent}/opentelemetry-instrument"]
-        with server(listen=f"unix:{tmp_path}/s", before=instrument) as service:
-            trace = "0af7651916cd43dd8448eb211c80319c"
-            headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
-            answer = service.client.post("/v1/run", json={"code": "6 * 7"}, headers=headers)
-            assert answer.json()["value"] == "42"
-            # Nothing of the tracing reaches the sandbox.
-            assert service.run("import os\n[name for name in os.environ if 'OTEL' in name]")["value"] == "[]"
-            assert service.run("import sys\n[name for name in sys.modules if 'opentelemetry' in name]")["value"] == "[]"
-        wait_until(lambda: len(spans_of(log, trace)) >= 2)
-    found = {span["Name"]: span for span in spans_of(log, trace)}
-    request, run = found["POST /v1/run"], found["sandbox"]
-    assert request["service.name"] == "Str(pysbx)"
-    assert request["http.response.status_code"] == "Int(200)"
-    assert (run["pysbx.outcome"], run["pysbx.exit_code"]) == ("Str(ok)", "Int(0)")
-
-
-def spans_of(log: Path, trace: str) -> list[dict[str, str]]:
-    """Return the spans of a trace in the text of the collector's exporter `debug`, with their attributes."""
-    found: list[dict[str, str]] = []
-    resource: dict[str, str] = {}
-    now = resource
-    for line in log.read_text().splitlines():
-        if line.startswith("ResourceSpans #"):
-            resource = now = {}
-        elif line.startswith("Span #"):
-            now = dict(resource)
-            found.append(now)
-        elif match := re.match(r"\s*(?:-> )?([\w. ]+?)\s*: (.*)", line):
-            now[match[1]] = match[2]
-    return [span for span in found if span.get("Trace ID") == trace]
+def test_opentelemetry_gets_the_spans_of_a_request_and_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They continue the caller's trace, and nothing of the tracing reaches the sandbox."""
+    for kind in ("METRICS", "LOGS"):
+        monkeypatch.setenv(f"OTEL_{kind}_EXPORTER", "none")
+    instrument = [f"{Path(sys.executable).parent}/opentelemetry-instrument", "--traces_exporter", "console"]
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    with server(listen=f"unix:{tmp_path}/s", before=instrument) as service:
+        headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+        answer = service.client.post("/v1/run", json={"code": "6 * 7"}, headers=headers)
+        assert answer.json()["value"] == "42"
+        assert service.run("import os\n[name for name in os.environ if 'OTEL' in name]")["value"] == "[]"
+        assert service.run("import sys\n[name for name in sys.modules if 'opentelemetry' in name]")["value"] == "[]"
+    text, found = capfd.readouterr().out.strip(), {}
+    while text:
+        span, end = json.JSONDecoder().raw_decode(text)
+        text = text[end:].lstrip()
+        if trace in span["context"]["trace_id"]:
+            found[span["name"]] = span["attributes"]
+    assert found["POST /v1/run"]["http.response.status_code"] == 200
+    run = found["sandbox"]
+    assert (run["pysbx.outcome"], run["pysbx.exit_code"]) == ("ok", 0)
