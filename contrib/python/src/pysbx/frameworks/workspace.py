@@ -50,6 +50,7 @@ class Entry:
         kind: "file", "directory" or "other", as a device or a link to nothing is.
         size: bytes.
         mtime: when it was changed, in seconds since 1970.
+        mode: its permissions, such as 0o644.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Entry:
     kind: str
     size: int
     mtime: float
+    mode: int
 
     @property
     def is_dir(self) -> bool:
@@ -66,7 +68,7 @@ class Entry:
 
 def _entry(path: str, about: list[Any]) -> Entry:
     """Return an entry of an answer, which may be forged."""
-    types = (str, str, int, float)
+    types = (str, str, int, float, int)
     if len(about) != len(types) or not all(map(isinstance, about, types)) or about[1] not in KINDS:
         raise ForgedAnswerError(MALFORMED)
     return Entry(about[0], path, *about[1:])
@@ -177,9 +179,8 @@ class Workspace:
         Raises:
             SandboxFileError: this and all that follow; its class says why.
         """
-        found = self.sandbox._place("stat", path)
-        name = posixpath.basename(path.rstrip("/"))
-        return _entry(path, [name, *(found.get(key) for key in ("kind", "size", "mtime"))])
+        found = self.sandbox._place("stat", path).get("about")
+        return _entry(path, [posixpath.basename(path.rstrip("/")), *(found if isinstance(found, list) else ())])
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or directory is at a path."""
@@ -231,13 +232,19 @@ class Workspace:
             if len(part) < piece:
                 return bytes(content)
 
-    def write(self, path: str, content: bytes) -> None:
-        """Write a file: all of it, or nothing. Directories above it are made; a link leads to the file."""
+    def write(self, path: str, content: bytes, mode: int | None = None) -> None:
+        """Write a file: all of it, or nothing. Directories above it are made; a link leads to the file.
+
+        Args:
+            path: absolute.
+            content: its content.
+            mode: its permissions; by default those that it has.
+        """
         token = secrets.token_hex(8)
         for offset in range(0, max(1, len(content)), PIECE):
             part = content[offset : offset + PIECE]
             last = offset + PIECE >= len(content)
-            self.sandbox._place("write", path, token=token, offset=offset, content=part, last=last)
+            self.sandbox._place("write", path, token=token, offset=offset, content=part, last=last, mode=mode)
 
     def close(self) -> None:
         """End the session and all of its processes."""

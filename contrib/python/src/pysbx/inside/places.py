@@ -32,9 +32,12 @@ def _kind(mode: int) -> str:
     return "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
 
 
+def _about(about: os.stat_result) -> list[Any]:
+    return [_kind(about.st_mode), about.st_size, about.st_mtime, stat.S_IMODE(about.st_mode)]
+
+
 def _stat(path: str, request: Message) -> Message:
-    about = os.stat(path)
-    return {"kind": _kind(about.st_mode), "size": about.st_size, "mtime": about.st_mtime}
+    return {"about": _about(os.stat(path))}
 
 
 def _list(path: str, request: Message) -> Message:
@@ -42,10 +45,9 @@ def _list(path: str, request: Message) -> Message:
     with os.scandir(path) as found:
         for entry in found:
             try:
-                about = entry.stat()
-                entries.append([entry.name, _kind(about.st_mode), about.st_size, about.st_mtime])
+                entries.append([entry.name, *_about(entry.stat())])
             except OSError:  # a link that leads to nothing, or in a circle
-                entries.append([entry.name, "other", 0, 0.0])
+                entries.append([entry.name, "other", 0, 0.0, 0])
             if len(entries) > request["limit"]:
                 _refuse(errno.EFBIG, path, f"It has more than {request['limit']} entries")
     return {"entries": sorted(entries)}
@@ -88,11 +90,11 @@ def _read(path: str, request: Message) -> Message:
 def _write(path: str, request: Message) -> Message:
     """Write a piece to a file beside the target, whose place it takes with the last one."""
     path = os.path.realpath(path)
-    mode = None
+    mode = request.get("mode")
     with contextlib.suppress(FileNotFoundError):
         about = os.stat(path)
         _check_regular(about, path)
-        mode = stat.S_IMODE(about.st_mode)
+        mode = stat.S_IMODE(about.st_mode) if mode is None else mode
         if not os.access(path, os.W_OK):
             _refuse(errno.EACCES, path)
     above = os.path.dirname(path)

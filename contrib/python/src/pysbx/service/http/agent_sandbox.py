@@ -9,22 +9,22 @@ See https://github.com/kubernetes-sigs/agent-sandbox, version 0.5.6.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+import posixpath
 import re
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import FastAPI, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
-from pysbx.calls.execution import checked_files
-from pysbx.container.exchange import text
-from pysbx.errors import SandboxError
+from pysbx.calls.session import Sandbox
+from pysbx.errors import SandboxFileError, SandboxFileNotFoundError, SandboxNotADirectoryError
+from pysbx.frameworks.workspace import Entry, Workspace
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import NO_FILE, REFUSED, REQUEST, Kind, Problem, clean, meant
 from pysbx.service.http.bodies import NO_CONTENT
@@ -34,68 +34,16 @@ from pysbx.service.http.simple_api import with_traceback
 from pysbx.service.sandboxes.choices import Choices
 from pysbx.service.sandboxes.sessions import Session, Sessions
 
+T = TypeVar("T")
+
 # Variables of the service that callers may know. Names that contain these words may be of secrets.
 PREFIX, SECRET = "SANDBOX_", re.compile("TOKEN|SECRET|PASS|CRED|KEY|AUTH|BEARER|PRIVATE|CERT", re.IGNORECASE)
 LISTED = 10_000
 
 OUTSIDE = Kind("outside", 403, "the path is outside of the sandbox's files", "name a path relative to /work")
 NOT_EMPTY = Kind("not-empty", 409, "the directory is not empty", "add ?recursive=true to delete it with its contents")
-# The words of the program below, each with a problem and the code that clients of sandboxd know.
-FAILURES: Mapping[str, tuple[Kind, str]] = {
-    "outside": (OUTSIDE, "PERMISSION_DENIED"),
-    "missing": (NO_FILE, "NOT_FOUND"),
-    "full": (NOT_EMPTY, "FAILED_PRECONDITION"),
-    "failed": (REFUSED, "INTERNAL"),
-}
-
-# It runs in the sandbox, whose user may do to its own files what the user wants. Its output is not trusted.
-PROGRAM = r"""
-import itertools, json, os, shutil, stat, sys
-work, path, most, mode = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4], 8)
-top = os.path.realpath(os.path.join(os.environ.get("PYSBX_DIRECTORY", "/"), "work"))
-target = os.path.join(top, path.lstrip("/"))
-real = os.path.realpath(target)
-
-def about(name, found):
-    kind = "directory" if stat.S_ISDIR(found.st_mode) else "file"
-    return {"name": name, "size": found.st_size, "type": kind, "time": found.st_mtime, "mode": found.st_mode & 0o777}
-
-def entries():
-    with os.scandir(real) as found:
-        for entry in itertools.islice(found, most):
-            try:
-                yield about(entry.name, entry.stat())
-            except OSError:  # a link that leads nowhere, or a file that has just gone
-                pass
-
-def carry_out():
-    if real != top and not real.startswith(top + "/"):
-        return {"failure": "outside"}
-    if not os.path.lexists(target if work == "delete" else real):
-        return {"failure": "missing"}
-    if work == "look":
-        found = about(os.path.basename(real), os.stat(real))
-        inside = entries() if found["type"] == "directory" else ()
-        return {**found, "entries": sorted(inside, key=lambda one: one["name"])}
-    if work == "mode":
-        os.chmod(real, mode)
-    elif real == top:
-        return {"failure": "outside"}
-    elif os.path.islink(target) or not os.path.isdir(target):
-        os.unlink(target)
-    elif mode:
-        shutil.rmtree(target)
-    elif os.listdir(target):
-        return {"failure": "full"}
-    else:
-        os.rmdir(target)
-    return {}
-
-try:
-    print(json.dumps(carry_out()))
-except OSError as error:
-    print(json.dumps({"failure": "failed", "why": error.strerror}))
-"""
+# The codes that clients of sandboxd know.
+CODES = {OUTSIDE: "PERMISSION_DENIED", NO_FILE: "NOT_FOUND", NOT_EMPTY: "FAILED_PRECONDITION"}
 
 
 class AgentCommand(BaseModel):
@@ -136,7 +84,7 @@ class ListedFile(BaseModel):
     mod_time: float = Field(description="seconds since 1970")
 
 
-class Entry(BaseModel):
+class FileInfo(BaseModel):
     """A file or directory, for GET /v1/files."""
 
     name: str
@@ -150,7 +98,7 @@ class Directory(BaseModel):
     """The content of a directory."""
 
     path: str
-    entries: list[Entry]
+    entries: list[FileInfo]
 
 
 class Alive(BaseModel):
@@ -166,34 +114,30 @@ class Metadata(BaseModel):
     env: dict[str, str]
 
 
-class Found(BaseModel):
-    """A file or directory, as the program in the sandbox tells it."""
+def type_of(entry: Entry) -> Literal["file", "directory"]:
+    """Return the type that clients know."""
+    return "directory" if entry.is_dir else "file"
 
-    name: str
-    size: int
-    type: Literal["file", "directory"]
-    time: float
-    mode: int = Field(ge=0, le=0o777)
-    entries: list[Found] = []
 
-    def listed(self) -> ListedFile:
-        """Return it for GET /list."""
-        return ListedFile(name=clean(self.name), size=self.size, type=self.type, mod_time=self.time)
+def listed(entry: Entry) -> ListedFile:
+    """Return an entry for GET /list."""
+    return ListedFile(name=clean(entry.name), size=entry.size, type=type_of(entry), mod_time=entry.mtime)
 
-    def entry(self) -> Entry:
-        """Return it for GET /v1/files."""
-        with meant(f"'{clean(self.name)}': its time: "):
-            try:
-                when = datetime.fromtimestamp(self.time, timezone.utc)
-            except (OverflowError, OSError) as error:
-                raise ValueError(error) from error
-        return Entry(
-            name=clean(self.name),
-            size=self.size,
-            type=self.type,
-            modified_at=when.isoformat().replace("+00:00", "Z"),
-            mode=f"{self.mode:04o}",
-        )
+
+def described(entry: Entry) -> FileInfo:
+    """Return an entry for GET /v1/files."""
+    with meant(f"'{clean(entry.name)}': its time: "):
+        try:
+            when = datetime.fromtimestamp(entry.mtime, timezone.utc)
+        except (OverflowError, OSError) as error:
+            raise ValueError(error) from error
+    return FileInfo(
+        name=clean(entry.name),
+        size=entry.size,
+        type=type_of(entry),
+        modified_at=when.isoformat().replace("+00:00", "Z"),
+        mode=f"{entry.mode & 0o777:04o}",
+    )
 
 
 def metadata_of(environment: Mapping[str, str]) -> dict[str, str]:
@@ -205,10 +149,16 @@ def metadata_of(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def failure(name: str, detail: str) -> Problem:
+def failure(kind: Kind, detail: str) -> Problem:
     """Return a problem that also has the members of sandboxd's errors."""
-    kind, code = FAILURES.get(name, FAILURES["failed"])
-    return Problem(kind, detail, more={"code": code, "message": kind.title})
+    return Problem(kind, clean(detail), more={"code": CODES.get(kind, "INTERNAL"), "message": kind.title})
+
+
+def look(workspace: Workspace, path: str) -> bytes | list[Entry]:
+    """Return the content of a file, or the entries of a directory."""
+    if workspace.stat(path).is_dir:
+        return workspace.list(path)[:LISTED]
+    return workspace.read(path, workspace.sandbox.options.answer_limit // 2)
 
 
 class Callers:
@@ -237,70 +187,38 @@ class Callers:
                 self._of[owner] = session.id
             return session
 
-    async def tell(self, work: str, path: str, mode: int = 0) -> dict[str, Any]:
-        """Let the program in the sandbox work on a path, and return its answer.
+    async def act(self, path: str, work: Callable[[Workspace, str], T], *, link: bool = False) -> T:
+        """Do something with a path of the caller's session.
 
         Args:
-            work: look, delete or mode.
             path: relative to /work.
-            mode: the new mode, or whether a directory is deleted with its contents.
+            work: gets the session's workspace, and the path as an absolute one without links.
+            link: whether a link itself is meant, and not its target. Then /work itself is refused, too.
 
         Raises:
-            Problem: it cannot.
+            Problem: the path leads out of /work, or it is not possible.
         """
-        if "\0" in path:
-            raise Problem(REQUEST, "the path has a null byte")
+
+        def within(sandbox: Sandbox) -> T:
+            workspace = Workspace(sandbox)
+            target = workspace.absolute(path.lstrip("/"))
+            above, name = posixpath.split(target.rstrip("/"))
+            own = link and name not in (".", "..")
+            real = posixpath.join(workspace.realpath(above), name) if own else workspace.realpath(target)
+            if not f"{real}/".startswith(f"{workspace.root}/") or (link and real == workspace.root):
+                raise failure(OUTSIDE, path)
+            return work(workspace, f"/work{real.removeprefix(workspace.root)}")
+
         session = await self.session()
-        command = ["python3", "-I", "-S", "-c", PROGRAM, work, path, str(LISTED), f"{mode:o}"]
-        done = await self._sessions.shell(session, command)
-        try:
-            answer = json.loads(done.stdout)
-        except (ValueError, RecursionError):
-            answer = {"failure": "failed", "why": done.stderr or done.stdout}
-        if not isinstance(answer, dict) or "failure" in answer:
-            said = answer if isinstance(answer, dict) else {}
-            why = clean(text(said, "why"))
-            raise failure(text(said, "failure"), f"{clean(path)}{': ' if why else ''}{why}")
-        return answer
-
-    async def look(self, path: str) -> Found:
-        """Return a file, or a directory and its entries.
-
-        Raises:
-            Problem: there is none.
-        """
-        answer = await self.tell("look", path)
-        try:
-            return Found.model_validate(answer)
-        except ValueError:
-            raise failure("failed", f"{clean(path)}: the sandbox does not say what it is") from None
-
-    async def read(self, path: str) -> bytes:
-        """Return the content of a file.
-
-        Raises:
-            Problem: there is none, or it is too large.
-        """
-        session = await self.session()
-        try:
-            return await self._sessions.use(session, lambda sandbox: sandbox.get(path.lstrip("/")))
-        except SandboxError as error:
-            if session.sandbox.ended:
-                raise
-            raise failure("missing", clean(str(error))) from error
-
-    async def write(self, path: str, content: bytes) -> None:
-        """Write a file, with the directories above it.
-
-        Raises:
-            Problem: it cannot be written there.
-        """
-        relative = path.lstrip("/")
-        if ".." in relative.split("/"):
-            raise failure("outside", clean(path))
         with meant():
-            files = checked_files({relative: content})
-        await self._sessions.use(await self.session(), lambda sandbox: sandbox.put(files))
+            try:
+                return await self._sessions.use(session, within)
+            except (SandboxFileNotFoundError, SandboxNotADirectoryError) as error:
+                raise failure(NO_FILE, str(error)) from error
+            except SandboxFileError as error:
+                if isinstance(error, ValueError):
+                    raise
+                raise failure(REFUSED, str(error)) from error
 
     async def run(self, wanted: AgentCommand) -> CommandResult:
         """Run a command for the shell."""
@@ -341,32 +259,28 @@ def _add_first(app: FastAPI, callers: Callers) -> None:
     async def upload(request: Request) -> Uploaded:
         """Write the file of a form with multipart/form-data; its name is the path."""
         name, data = await uploaded(request)
-        await callers.write(name, data)
+        await callers.act(name, lambda workspace, path: workspace.write(path, data))
         return Uploaded(message=f"File '{clean(name)}' uploaded successfully.")
 
     @app.get("/download/{path:file}", response_class=Response, name="agent_download", responses=CONTENT)
     async def download(path: str) -> Response:
         """Read a file."""
-        return content(await callers.read(path))
+        found = await callers.act(path, look)
+        if not isinstance(found, bytes):
+            raise failure(NO_FILE, f"{path}: this is a directory")
+        return content(found)
 
     @app.get("/list/{path:file}", name="agent_list")
     async def listing(path: str) -> list[ListedFile]:
         """List a directory."""
-        found = await callers.look(path)
-        if found.type != "directory":
-            raise failure("missing", f"{clean(path)}: this is not a directory")
-        return [entry.listed() for entry in found.entries]
+        found = await callers.act(path, lambda workspace, absolute: workspace.list(absolute)[:LISTED])
+        return list(map(listed, found))
 
     @app.get("/exists/{path:file}", name="agent_exists")
     async def exists(path: str) -> Existence:
         """Say whether there is a file or directory."""
-        try:
-            await callers.tell("look", path)
-        except Problem as problem:
-            if problem.kind is not NO_FILE:
-                raise
-            return Existence(path=clean(path), exists=False)
-        return Existence(path=clean(path), exists=True)
+        found = await callers.act(path, lambda workspace, absolute: workspace.exists(absolute))
+        return Existence(path=clean(path), exists=found)
 
 
 def _add_second(app: FastAPI, callers: Callers) -> None:
@@ -385,11 +299,10 @@ def _add_second(app: FastAPI, callers: Callers) -> None:
     @app.get("/v1/files/{path:file}", name="agent_read", response_model=Directory, responses=CONTENT)
     async def read(path: str) -> Response:
         """Read a file, or list a directory."""
-        found = await callers.look(path)
-        if found.type == "file":
-            return content(await callers.read(path))
-        entries = [entry.entry() for entry in found.entries]
-        listing = Directory(path=f"/{clean(path).strip('/')}", entries=entries)
+        found = await callers.act(path, look)
+        if isinstance(found, bytes):
+            return content(found)
+        listing = Directory(path=f"/{clean(path).strip('/')}", entries=list(map(described, found)))
         return Response(listing.model_dump_json(), media_type="application/json")
 
     @app.put("/v1/files/{path:file}", name="agent_write", openapi_extra=CONTENT_BODY, **NO_CONTENT)
@@ -399,13 +312,19 @@ def _add_second(app: FastAPI, callers: Callers) -> None:
         """Write a file, with the directories above it."""
         form = request.headers.get("content-type", "").startswith("multipart/form-data")
         data = (await uploaded(request))[1] if form else await request.body()
-        await callers.write(path, data)
-        await callers.tell("mode", path, int(mode, 8))
+        await callers.act(path, lambda workspace, absolute: workspace.write(absolute, data, int(mode, 8)))
 
     @app.delete("/v1/files/{path:file}", name="agent_delete", **NO_CONTENT)
     async def delete(path: str, *, recursive: bool = False) -> None:
         """Remove a file or directory."""
-        await callers.tell("delete", path, int(recursive))
+
+        def remove(workspace: Workspace, absolute: str) -> None:
+            is_link = workspace.realpath(absolute) != f"{workspace.root}{absolute.removeprefix('/work')}"
+            if not (is_link or recursive) and workspace.stat(absolute).is_dir and workspace.list(absolute):
+                raise failure(NOT_EMPTY, path)
+            workspace.remove(absolute)
+
+        await callers.act(path, remove, link=True)
 
 
 def add_agent_sandbox(app: FastAPI, offer: Choices, sessions: Sessions) -> None:
