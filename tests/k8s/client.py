@@ -1,9 +1,6 @@
 """Use the Python client of agent-sandbox with a service: its own classes for commands and files.
 
-usage: client.py WAY [ADDRESS-OF-POD]
-
-WAY is the address of the service itself, or of the router. With an address of a pod, the router gets it from the
-client, as from a client that has asked the cluster.
+usage: client.py WAY      (the address of the service itself, or of the router)
 """
 
 from __future__ import annotations
@@ -22,16 +19,16 @@ from k8s_agent_sandbox.models import SandboxDirectConnectionConfig  # type: igno
 TOKEN = os.environ["PYSBX_TOKEN"]
 
 
-def connect(way: str, pod: str | None, token: str = TOKEN) -> tuple[Any, Any]:
+def connect(way: str, token: str = TOKEN) -> tuple[Any, Any]:
     """Return the client's objects for commands and for files."""
     config = SandboxDirectConnectionConfig(api_url=way, extra_headers={"X-Pysbx-Token": token})
-    connector = SandboxConnector("box", "default", config, None, get_pod_ip=(lambda: pod) if pod else None)
+    connector = SandboxConnector("box", "default", config, None)
     return CommandExecutor(connector, None, "test"), Filesystem(connector, None, "test")
 
 
-def main(way: str, pod: str | None = None) -> None:
+def main(way: str) -> None:
     """Try everything that the client offers for a sandbox that exists."""
-    commands, files = connect(way, pod)
+    commands, files = connect(way)
     done = commands.run("echo out; echo err >&2; pwd; exit 3")
     assert (done.stdout, done.stderr, done.exit_code, done.timed_out) == ("out\n/work\n", "err\n", 3, False), done
     assert commands.run("sleep 20", command_timeout=0.5).timed_out
@@ -45,7 +42,7 @@ def main(way: str, pod: str | None = None) -> None:
     assert not files.exists("b.txt")
     assert {entry.name: entry.type for entry in files.list(".")} == {"a.txt": "file", "data": "directory"}
     assert commands.run("cat a.txt; rm -r a.txt data").stdout == "text"
-    strange = connect(way, pod, "no")[1]
+    strange = connect(way, "no")[1]
     for place, name, status in ((files, "b.txt", 404), (strange, "a.txt", 401)):
         try:
             place.read(name)
