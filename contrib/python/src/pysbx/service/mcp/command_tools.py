@@ -14,7 +14,7 @@ from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import clean, meant
 from pysbx.service.http.report import NewText, ProcessList, ProcessStarted, process_list
 from pysbx.service.mcp.kept_files import KeptFiles
-from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, Stdin, as_tool_error, with_progress
+from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, Stdin
 from pysbx.service.mcp.tool_results import RunResult, fitting, result_of
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.sessions import Sessions
@@ -62,44 +62,28 @@ class CommandTools:
     ) -> Annotated[CallToolResult, RunResult]:
         """Run a shell command in a session, and wait for its end. For a server or the like use start_process."""
         link = self._kept.linking(context)
-
-        async def work() -> CallToolResult:
-            session = self._sessions.find(caller.get(), session_id)
-            with meant():
-                given = stdin.encode()
-                done = await self._sessions.shell(session, command, given, timeout_sec=timeout_sec)
-            return await self._jobs.aside(lambda: result_of(session.news(done), link, session.sandbox.ended))
-
-        return await as_tool_error(with_progress(context, work()))
+        session = self._sessions.find(caller.get(), session_id)
+        with meant():
+            given = stdin.encode()
+            done = await self._sessions.shell(session, command, given, timeout_sec=timeout_sec)
+        return await self._jobs.aside(lambda: result_of(session.news(done), link, session.sandbox.ended))
 
     async def start_process(self, session_id: SessionId, command: Command) -> ProcessStarted:
         """Start a shell command in the background of a session, such as a server."""
-
-        async def work() -> ProcessStarted:
-            session = self._sessions.find(caller.get(), session_id)
-            with meant():
-                process = await self._sessions.use(session, lambda sandbox: sandbox.start(command))
-            return ProcessStarted(pid=process.pid)
-
-        return await as_tool_error(work())
+        session = self._sessions.find(caller.get(), session_id)
+        with meant():
+            process = await self._sessions.use(session, lambda sandbox: sandbox.start(command))
+        return ProcessStarted(pid=process.pid)
 
     async def list_processes(self, session_id: SessionId) -> ProcessList:
         """List the processes in the background of a session."""
-
-        async def work() -> ProcessList:
-            session = self._sessions.find(caller.get(), session_id)
-            found = await self._sessions.use(session, lambda sandbox: sandbox.processes())
-            return process_list(found)
-
-        return await as_tool_error(work())
+        session = self._sessions.find(caller.get(), session_id)
+        found = await self._sessions.use(session, lambda sandbox: sandbox.processes())
+        return process_list(found)
 
     async def read_process(self, session_id: SessionId, pid: Pid, wait_sec: Wait = 0) -> NewText:
         """Return what a process in the background has written since it was read last."""
-
-        async def work() -> NewText:
-            return new_text_of(await self._act(session_id, pid, lambda process: process.read(wait_sec)))
-
-        return await as_tool_error(work())
+        return new_text_of(await self._act(session_id, pid, lambda process: process.read(wait_sec)))
 
     async def write_process(
         self,
@@ -110,14 +94,10 @@ class CommandTools:
         close: Annotated[bool, Field(description="whether this is the end of its input")] = False,
     ) -> str:
         """Write to the standard input of a process in the background."""
-
-        async def work() -> str:
-            with meant("text: "):
-                data = text.encode()
-            await self._act(session_id, pid, lambda process: process.write(data, close=close))
-            return "written"
-
-        return await as_tool_error(work())
+        with meant("text: "):
+            data = text.encode()
+        await self._act(session_id, pid, lambda process: process.write(data, close=close))
+        return "written"
 
     async def signal_process(
         self,
@@ -126,9 +106,5 @@ class CommandTools:
         signal: Annotated[str, Field(description="such as INT, TERM or KILL")] = "TERM",
     ) -> str:
         """Send a signal to a process in the background, and to those that it has started; TERM ends most."""
-
-        async def work() -> str:
-            await self._act(session_id, pid, lambda process: process.signal(signal))
-            return "sent"
-
-        return await as_tool_error(work())
+        await self._act(session_id, pid, lambda process: process.signal(signal))
+        return "sent"

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from pysbx.service.connections.admission import caller
-from pysbx.service.mcp.tool_calls import SessionId, as_tool_error
+from pysbx.service.mcp.tool_calls import SessionId
 from pysbx.service.sandboxes.sessions import MOST_POINTS, Sessions
 
 Name = Annotated[str, Field(description="letters, digits and '.', '_', '-'; at most 64", max_length=64)]
@@ -42,12 +42,8 @@ class StateTools:
 
     async def checkpoint_session(self, session_id: SessionId) -> Point:
         """Keep the present names and files of a session for rollback_session."""
-
-        async def work() -> int:
-            session = self._sessions.find(caller.get(), session_id)
-            return await self._sessions.use(session, session.keep_point)
-
-        return Point(checkpoint=await as_tool_error(work()))
+        session = self._sessions.find(caller.get(), session_id)
+        return Point(checkpoint=await self._sessions.use(session, session.keep_point))
 
     async def rollback_session(
         self,
@@ -55,37 +51,21 @@ class StateTools:
         checkpoint: Annotated[int, Field(description=f"of checkpoint_session, which keeps the last {MOST_POINTS}")],
     ) -> str:
         """Bring names and files of a session back as they were at a checkpoint; its processes end."""
-
-        async def work() -> str:
-            session = self._sessions.find(caller.get(), session_id)
-            await self._sessions.use(session, lambda sandbox: session.roll_back(sandbox, checkpoint))
-            return "rolled back"
-
-        return await as_tool_error(work())
+        session = self._sessions.find(caller.get(), session_id)
+        await self._sessions.use(session, lambda sandbox: session.roll_back(sandbox, checkpoint))
+        return "rolled back"
 
     async def snapshot_session(self, session_id: SessionId, name: Name) -> SnapshotInfo:
         """Save a session by a name, which start_session takes, also when this session has ended."""
-
-        async def work() -> SnapshotInfo:
-            made = await self._sessions.snapshot(self._sessions.find(caller.get(), session_id), name)
-            return SnapshotInfo(name=made.name, size=made.size)
-
-        return await as_tool_error(work())
+        made = await self._sessions.snapshot(self._sessions.find(caller.get(), session_id), name)
+        return SnapshotInfo(name=made.name, size=made.size)
 
     async def list_snapshots(self) -> SnapshotList:
         """List the names of your saved sessions."""
-
-        async def work() -> SnapshotList:
-            found = await asyncio.to_thread(self._sessions.snapshots.listed, caller.get())
-            return SnapshotList(snapshots=[SnapshotInfo(name=one.name, size=one.size) for one in found])
-
-        return await as_tool_error(work())
+        found = await asyncio.to_thread(self._sessions.snapshots.listed, caller.get())
+        return SnapshotList(snapshots=[SnapshotInfo(name=one.name, size=one.size) for one in found])
 
     async def remove_snapshot(self, name: Name) -> str:
         """Remove a saved session; sessions that were started from it go on."""
-
-        async def work() -> str:
-            await asyncio.to_thread(self._sessions.snapshots.remove, caller.get(), name)
-            return "removed"
-
-        return await as_tool_error(work())
+        await asyncio.to_thread(self._sessions.snapshots.remove, caller.get(), name)
+        return "removed"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
-from collections.abc import Awaitable
-from typing import Annotated, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeVar
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -70,6 +71,17 @@ async def as_tool_error(work: Awaitable[T]) -> T:
             raise
         note(problem)
         raise ProblemError(problem) from error
+
+
+def as_tool(method: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    """Return a method as a tool: the model gets its errors. If it has a context, the client hears of progress."""
+
+    @functools.wraps(method)
+    async def called(**arguments: Any) -> T:
+        context, work = arguments.get("context"), method(**arguments)
+        return await as_tool_error(work if context is None else with_progress(context, work))
+
+    return called
 
 
 async def with_progress(context: Context, work: Awaitable[T]) -> T:

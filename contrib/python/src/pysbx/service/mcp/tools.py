@@ -44,9 +44,9 @@ from pysbx.service.mcp.tool_calls import (
     RunTimeout,
     SessionId,
     Stdin,
+    as_tool,
     as_tool_error,
     refusal,
-    with_progress,
 )
 from pysbx.service.mcp.tool_changes import Changes
 from pysbx.service.mcp.tool_results import RunResult, file_of, first_of, result_of
@@ -153,17 +153,13 @@ class Tools:
             return self._offer.options(profile, packages or (), {"timeout_sec": timeout_sec}), named, input_of(stdin)
 
         link = self._kept.linking(context)
-
-        async def work() -> CallToolResult:
-            options, named, given = await self._jobs.aside(prepare)
-            done = await self._jobs.run(
-                lambda cancel: run_chosen(options, code, files=named, stdin=given, cancel=cancel),
-                options,
-                code=code,
-            )
-            return await self._jobs.aside(lambda: result_of(done, link))
-
-        return await as_tool_error(with_progress(context, work()))
+        options, named, given = await self._jobs.aside(prepare)
+        done = await self._jobs.run(
+            lambda cancel: run_chosen(options, code, files=named, stdin=given, cancel=cancel),
+            options,
+            code=code,
+        )
+        return await self._jobs.aside(lambda: result_of(done, link))
 
     async def start_session(
         self,
@@ -172,14 +168,11 @@ class Tools:
         snapshot: Annotated[str | None, Field(description="name of a saved session, to continue from it")] = None,
     ) -> Started:
         """Start a session: names, modules and files of one run are there in the next."""
-
-        async def work() -> Session:
-            options = await self._jobs.aside(lambda: self._offer.options(profile, packages or ()))
-            if snapshot is not None:
-                return await self._sessions.restore(caller.get(), options, snapshot)
-            return await self._sessions.start(caller.get(), options)
-
-        session = await as_tool_error(work())
+        options = await self._jobs.aside(lambda: self._offer.options(profile, packages or ()))
+        if snapshot is not None:
+            session = await self._sessions.restore(caller.get(), options, snapshot)
+        else:
+            session = await self._sessions.start(caller.get(), options)
         return Started(session_id=session.id, idle_sec=self._sessions.idle_sec)
 
     async def run_in_session(
@@ -192,14 +185,10 @@ class Tools:
     ) -> Annotated[CallToolResult, RunResult]:
         """Run Python in a session."""
         link = self._kept.linking(context)
-
-        async def work() -> CallToolResult:
-            session = await self._find(session_id)
-            given = await self._jobs.aside(lambda: input_of(stdin))
-            done = await self._sessions.run(session, code, stdin=given, timeout_sec=timeout_sec)
-            return await self._jobs.aside(lambda: result_of(session.news(done), link, session.sandbox.ended))
-
-        return await as_tool_error(with_progress(context, work()))
+        session = await self._find(session_id)
+        given = await self._jobs.aside(lambda: input_of(stdin))
+        done = await self._sessions.run(session, code, stdin=given, timeout_sec=timeout_sec)
+        return await self._jobs.aside(lambda: result_of(session.news(done), link, session.sandbox.ended))
 
     async def put_file(
         self,
@@ -218,34 +207,23 @@ class Tools:
             with meant():
                 return checked_files({path: data})
 
-        async def work() -> str:
-            named = await self._jobs.aside(prepare)
-            await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.put(named))
-            return f"{path}: {sum(map(len, named.values()))} bytes"
-
-        return await as_tool_error(work())
+        named = await self._jobs.aside(prepare)
+        await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.put(named))
+        return f"{path}: {sum(map(len, named.values()))} bytes"
 
     async def get_file(self, context: Context, session_id: SessionId, path: Path) -> list[ContentBlock]:
         """Read a file of a session: text as text, images as images, others as base64; a large one as a resource."""
         link = self._kept.linking(context)
-
-        async def work() -> list[ContentBlock]:
-            session = await self._find(session_id)
-            data = await self._sessions.use(session, lambda sandbox: sandbox.get(path))
-            return [await self._jobs.aside(lambda: file_of(path, data, link))]
-
-        return await as_tool_error(work())
+        session = await self._find(session_id)
+        data = await self._sessions.use(session, lambda sandbox: sandbox.get(path))
+        return [await self._jobs.aside(lambda: file_of(path, data, link))]
 
     async def list_files(self, session_id: SessionId) -> FileList:
         """List the files of a session."""
-
-        async def work() -> FileList:
-            found = await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.files())
-            sizes = [(clean(name), size) for name, size in islice(found.items(), LISTED)]
-            listed = dict(first_of(sizes, MAX_LISTED))
-            return FileList(files=listed, not_listed=len(found) - len(listed))
-
-        return await as_tool_error(work())
+        found = await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.files())
+        sizes = [(clean(name), size) for name, size in islice(found.items(), LISTED)]
+        listed = dict(first_of(sizes, MAX_LISTED))
+        return FileList(files=listed, not_listed=len(found) - len(listed))
 
     async def list_sessions(self) -> SessionList:
         """List your sessions."""
@@ -259,47 +237,28 @@ class Tools:
 
     async def fork_session(self, session_id: SessionId) -> Started:
         """Start a second session with a copy of a session's names and files, to try something in it."""
-
-        async def work() -> Session:
-            return await self._sessions.fork(await self._find(session_id))
-
-        return Started(session_id=(await as_tool_error(work())).id, idle_sec=self._sessions.idle_sec)
+        fork = await self._sessions.fork(await self._find(session_id))
+        return Started(session_id=fork.id, idle_sec=self._sessions.idle_sec)
 
     async def interrupt_session(self, session_id: SessionId) -> str:
         """Stop the code that runs in a session by KeyboardInterrupt; the session goes on."""
-
-        async def work() -> str:
-            await self._sessions.interrupt(await self._find(session_id))
-            return "interrupted"
-
-        return await as_tool_error(work())
+        await self._sessions.interrupt(await self._find(session_id))
+        return "interrupted"
 
     async def pause_session(self, session_id: SessionId) -> str:
         """Freeze a session with its processes; it can be used again after resume_session."""
-
-        async def work() -> str:
-            await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.pause())
-            return "paused"
-
-        return await as_tool_error(work())
+        await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.pause())
+        return "paused"
 
     async def resume_session(self, session_id: SessionId) -> str:
         """Let a paused session go on."""
-
-        async def work() -> str:
-            await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.resume())
-            return "resumed"
-
-        return await as_tool_error(work())
+        await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.resume())
+        return "resumed"
 
     async def end_session(self, session_id: SessionId) -> str:
         """End a session, and what is running in it."""
-
-        async def work() -> str:
-            await self._sessions.end(await self._find(session_id))
-            return "ended"
-
-        return await as_tool_error(work())
+        await self._sessions.end(await self._find(session_id))
+        return "ended"
 
     async def list_profiles(self) -> Profiles:
         """List the profiles: named sets of limits and rules that run_python and start_session can be given."""
@@ -519,7 +478,7 @@ def make_tools(
     for tool, about_it in offered:
         if not chosen or tool.__name__ in chosen:
             title = tool.__name__.replace("_", " ").capitalize().replace("python", "Python")
-            server.add_tool(tool, title=title, description=tool.__doc__ or "", annotations=about_it)
+            server.add_tool(as_tool(tool), title=title, description=tool.__doc__ or "", annotations=about_it)
     return server
 
 

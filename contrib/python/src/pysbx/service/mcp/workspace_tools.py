@@ -12,7 +12,7 @@ from pysbx.frameworks.workspace import Workspace
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import OUTPUT, Problem, meant, text_or_base64
 from pysbx.service.http.workspace import EntryInfo, EntryList, RealPath, info_of, listed
-from pysbx.service.mcp.tool_calls import RunTimeout, SessionId, as_tool_error
+from pysbx.service.mcp.tool_calls import RunTimeout, SessionId
 from pysbx.service.mcp.tool_results import MAX_RESULT, size_of
 from pysbx.service.sandboxes.sessions import Sessions
 
@@ -51,11 +51,8 @@ class WorkspaceTools:
         self._sessions = sessions
 
     async def _act(self, session_id: str, work: Callable[[Workspace], T]) -> T:
-        async def act() -> T:
-            session = self._sessions.find(caller.get(), session_id)
-            return await self._sessions.use(session, lambda sandbox: work(Workspace(sandbox)))
-
-        return await as_tool_error(act())
+        session = self._sessions.find(caller.get(), session_id)
+        return await self._sessions.use(session, lambda sandbox: work(Workspace(sandbox)))
 
     async def exec_command(
         self,
@@ -69,24 +66,18 @@ class WorkspaceTools:
         timeout_sec: RunTimeout = None,
     ) -> Executed:
         """Run a program in a session. Its output is whole, or the call fails: then the program was killed."""
-
-        async def work() -> Executed:
-            session = self._sessions.find(caller.get(), session_id)
-            with meant("stdin: "):
-                given = stdin.encode() if encoding == "text" else base64.b64decode(stdin, validate=True)
-            with meant():
-                done = await self._sessions.execute(session, argv, given, timeout_sec, cwd=cwd, env=env)
-            streams = [text_or_base64(done.stdout), text_or_base64(done.stderr)]
-            if all(isinstance(one, str) for one in streams):
-                found = Executed(
-                    exit_code=done.exit_code, stdout=str(streams[0]), stderr=str(streams[1]), encoding="text"
-                )
-            else:
-                coded = [base64.b64encode(one).decode() for one in (done.stdout, done.stderr)]
-                found = Executed(exit_code=done.exit_code, stdout=coded[0], stderr=coded[1], encoding="base64")
-            return within(found, "the output")
-
-        return await as_tool_error(work())
+        session = self._sessions.find(caller.get(), session_id)
+        with meant("stdin: "):
+            given = stdin.encode() if encoding == "text" else base64.b64decode(stdin, validate=True)
+        with meant():
+            done = await self._sessions.execute(session, argv, given, timeout_sec, cwd=cwd, env=env)
+        streams = [text_or_base64(done.stdout), text_or_base64(done.stderr)]
+        if all(isinstance(one, str) for one in streams):
+            found = Executed(exit_code=done.exit_code, stdout=str(streams[0]), stderr=str(streams[1]), encoding="text")
+        else:
+            coded = [base64.b64encode(one).decode() for one in (done.stdout, done.stderr)]
+            found = Executed(exit_code=done.exit_code, stdout=coded[0], stderr=coded[1], encoding="base64")
+        return within(found, "the output")
 
     async def stat_path(self, session_id: SessionId, path: Path) -> EntryInfo:
         """Say what is at a path of a session, where links lead: kind, size and time."""
