@@ -268,12 +268,6 @@ def run(
 ) -> int:
     """Run a kernel until Jupyter ends it, and return its exit code.
 
-    Args:
-        connection_file: path of the file that Jupyter has written.
-        options: see kernel_options.
-        on_stdout: called with text that the kernel prints outside of cells.
-        on_stderr: the same for its standard error.
-
     Raises:
         SandboxError: there is no sandbox.
         ValueError, OSError: the connection file cannot be used.

@@ -108,17 +108,7 @@ def read_report(descriptor: int) -> End | None:
 def run(
     arguments: list[str], *, check: bool = False, pass_fds: tuple[int, ...] = (), **options: Any
 ) -> subprocess.CompletedProcess[Any]:
-    """Run a command as subprocess.run() does, and return its real exit code.
-
-    Args:
-        arguments: the command.
-        check: raise CalledProcessError for another code than 0.
-        pass_fds: descriptors that it inherits.
-        options: all other arguments of subprocess.run().
-
-    Raises:
-        OSError, subprocess.SubprocessError: as subprocess.run().
-    """
+    """Run a command as subprocess.run() does, and return its real exit code."""
     import subprocess  # noqa: PLC0415 (most programs start nothing but containers)
 
     if are_reported():

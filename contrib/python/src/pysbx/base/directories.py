@@ -33,11 +33,7 @@ def _is_replaceable(parent: Path) -> bool:
 
 
 def _check_parents(path: Path) -> bool:
-    """Check, before anything is made, that no other user can replace a directory above; tell whether one is missing.
-
-    Raises:
-        SandboxStartupError: another user can.
-    """
+    """Check, before anything is made, that no other user can replace a directory above; tell whether one is missing."""
     missing = False
     for parent in path.absolute().parents:
         try:

@@ -115,11 +115,7 @@ def command(*arguments: str, manager: tuple[str, ...] = ()) -> list[str]:
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the runtime to its end and return its output; the caller judges a failure.
-
-    Args:
-        arguments: the command and what belongs to it.
-    """
+    """Run a command of the runtime to its end and return its output; the caller judges a failure."""
     import subprocess  # noqa: PLC0415 (most programs need no command but `run`, which is container.py's)
 
     try:

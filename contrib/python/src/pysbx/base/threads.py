@@ -104,10 +104,6 @@ async def run_interrupted(work: Callable[[], T], interrupt: Callable[[], None]) 
 
     The task waits for the end of the call, and interrupts it again if it goes on. If the task is cancelled a second
     time, it does not wait.
-
-    Args:
-        work: the call.
-        interrupt: interrupts it, from another thread.
     """
     _check_loop()
     future: Future[T] = _pool().submit(contextvars.copy_context().run, work)

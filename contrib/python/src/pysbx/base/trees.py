@@ -130,11 +130,7 @@ def read(place: Place, limit: int) -> bytes:
 
 
 def read_path(path: str | os.PathLike[str], limit: int) -> bytes:
-    """Return the content of a regular file whose path is the caller's own, and whose content may be a stranger's.
-
-    Raises:
-        OSError: see read().
-    """
+    """Return the content of a regular file whose path is the caller's own, and whose content may be a stranger's."""
     return _content(os.open(path, FILE & ~os.O_NOFOLLOW), str(path), limit)
 
 

@@ -109,13 +109,7 @@ class Changes:
     """The changes of a session, under its lock."""
 
     def __init__(self, session: _Session, tops: Mapping[str, int], mounts: Iterable[str]) -> None:
-        """Take a session.
-
-        Args:
-            session: the session.
-            tops: descriptors of its directories by name: work, output.
-            mounts: paths in it that belong to the host.
-        """
+        """Take a session."""
         self._session, self._baseline = session, session._baseline
         self.mounts = tuple(mount for mount in mounts if f"{mount}/".startswith(("/work/", OUTPUT)))
         self._tops = {top: one for top, one in tops.items() if f"/{top}" not in self.mounts}

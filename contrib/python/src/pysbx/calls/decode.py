@@ -61,10 +61,6 @@ FindClass = Callable[[str, str], type | None]
 def decode(data: bytes, find_class: FindClass | None = None) -> Any:
     """Return the value of an answer.
 
-    Args:
-        data: bytes from a sandbox.
-        find_class: finds the enumerations and dataclasses that may occur.
-
     Raises:
         SerializationError: it is not what the encoder makes, too large, or of a class that is not expected.
     """
@@ -376,11 +372,7 @@ class _Decoder:
 
 
 def _set_attribute(value: Any, name: Any, item: Any, *, is_field: bool) -> None:
-    """Set an attribute of a new instance, and run none of its class's code.
-
-    Raises:
-        SerializationError: it would hide a method or another part of the class.
-    """
+    """Set an attribute of a new instance, and run none of its class's code."""
     kind = type(value)
     known = inspect.getattr_static(kind, name, None) if isinstance(name, str) else None
     if isinstance(known, types.MemberDescriptorType):  # a slot

@@ -105,13 +105,7 @@ def _name(side: str, path: str) -> str:
 
 
 def unified(path: str, old: bytes | None, new: bytes | None) -> str:
-    """Return the differences of a file; None is no file.
-
-    Args:
-        path: its name, for the header.
-        old: before.
-        new: after.
-    """
+    """Return the differences of a file; None is no file."""
     names = [_name(side, path) if content is not None else "/dev/null" for side, content in (("a", old), ("b", new))]
     before, after = text_of(old or b""), text_of(new or b"")
     if before is None or after is None:

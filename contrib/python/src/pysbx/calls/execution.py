@@ -200,10 +200,6 @@ def unsaid(done: Execution) -> str:
 def as_text(value: object, what: str) -> str:
     """Return a string as it is, and a path as a string.
 
-    Args:
-        value: what the caller has given.
-        what: the argument's name, for the error.
-
     Raises:
         TypeError: it is neither.
     """
@@ -398,12 +394,7 @@ def _forms(bundle: dict[Any, Any]) -> dict[str, str]:
 
 
 def answered(answer: Message, options: Options | None = None) -> dict[str, Any]:
-    """Return the fields of an Execution in the sandbox's answer; leave out values of a wrong type.
-
-    Args:
-        answer: the answer.
-        options: the sandbox, if it is known; for hints.
-    """
+    """Return the fields of an Execution in the sandbox's answer; leave out values of a wrong type."""
     violations = violations_of(answer)
     if violations and "exit_code" not in answer:
         reasons = "; ".join(map(str, violations))
@@ -458,16 +449,7 @@ def execution(  # noqa: PLR0917 (each of another type)
     collect: Iterable[str],
     given: Iterable[str] | None = None,
 ) -> Execution:
-    """Return the Execution for a run in a container.
-
-    Args:
-        fields: those that `answered` or `unanswered` returned.
-        container: the container, which may have ended.
-        bundle: its bundle.
-        usage: of the run.
-        collect: patterns of the files of /work to return.
-        given: the files that the caller has put into a container that ends with the run.
-    """
+    """Return the Execution for a run in a container; `given` are the files that the caller has put there."""
     files, left_out = container.collect(collect)
     known = None if given is None else [*given, *(files if collect else ())]
     stdout, stdout_cut = container.streams.take(1)
@@ -559,19 +541,7 @@ def run_chosen(
 ) -> Execution:
     """Run source text as a program in a sandbox whose options are checked already: see run_code.
 
-    Args:
-        chosen: the sandbox.
-        source: see run_code, as all others that are not named here.
-        files: the same.
-        argv: the same.
-        stdin: the same.
-        module: the same.
-        name: the same.
-        on_stdout: the same.
-        on_stderr: the same.
-        tools: the same.
-        cancel: see Container.
-        begun: called with the container, which can be interrupted from then on.
+    `begun` is called with the container, which can be interrupted from then on.
     """
     named = checked_files(files if files is not None else {})
     file = str(WORK / name) if name in named and not module else ""

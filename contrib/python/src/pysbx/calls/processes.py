@@ -60,13 +60,6 @@ def command_request(
 ) -> Message:
     """Return the request to start a command.
 
-    Args:
-        op: "shell" or "start".
-        command: a string for the shell, or a program and its arguments.
-        options: the sandbox.
-        cwd: the directory where it starts; by default the current one of the session.
-        env: variables that it gets besides those of the session.
-
     Raises:
         SandboxError: see refuse_inspected.
         TypeError: a value is of another type.
@@ -118,15 +111,7 @@ class Process:
     """A process in the background of a session."""
 
     def __init__(self, ask: Ask, pid: int, command: str, limit: int, last_code: int | None = None) -> None:
-        """Refer to a process that has been started; see Sandbox.start.
-
-        Args:
-            ask: sends a request and returns the answer.
-            pid: its number in the sandbox.
-            command: its command, for people.
-            limit: bytes of each stream that an answer may have.
-            last_code: its exit code when it was listed, or None if it ran then.
-        """
+        """Refer to a process that has been started; see Sandbox.start."""
         self.pid = pid
         self.command = command
         self.last_code = last_code

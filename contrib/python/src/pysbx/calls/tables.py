@@ -169,11 +169,7 @@ def _parts(types: Any, array: Any) -> list[Any] | None:
 
 
 def _size_in_pandas(types: Any, array: Any, *, within: bool = False) -> int:
-    """Return the bytes that an array has in pandas, at most, besides those that are copied from Arrow's.
-
-    Raises:
-        SerializationError: it is of a type whose elements share their content, and cannot do so in pandas.
-    """
+    """Return the bytes that an array has in pandas, at most, besides those that are copied from Arrow's."""
     kind, number = array.type, len(array)
     if hasattr(kind, "storage_type"):
         return _size_in_pandas(types, array.storage, within=within)

@@ -67,13 +67,7 @@ class CallReader:
     """Reads the calls of one run from any bytes that its sandbox sends. It keeps no more than is allowed."""
 
     def __init__(self, tools: int, calls: int, size: int) -> None:
-        """Prepare to read.
-
-        Args:
-            tools: how many functions there are.
-            calls: how many calls there may be.
-            size: how many bytes all arguments may have.
-        """
+        """Prepare to read."""
         self._tools, self._calls, self._left = tools, calls, size
         self.incoming = bytearray()
         self._head: tuple[int, int, int] | None = None
@@ -282,11 +276,7 @@ class ToolHost:
     """Carries out the calls of one sandbox."""
 
     def __init__(self, tools: Tools) -> None:
-        """Prepare.
-
-        Args:
-            tools: the functions.
-        """
+        """Prepare."""
         self.tools = tools
         self.loop = tools.loop
         self.connected = False

@@ -63,14 +63,7 @@ def _parts(value: Any) -> Iterator[Part]:
 def find(
     function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], dump: Callable[[Any], object]
 ) -> tuple[str, str]:
-    """Return the type and the place of the value because of which a call cannot be packed.
-
-    Args:
-        function: the function.
-        arguments: its positional arguments.
-        named: its keyword arguments.
-        dump: pickles a value, or raises any exception.
-    """
+    """Return the type and the place of the value because of which a call cannot be packed."""
     attempts = itertools.count()
 
     def fails(value: Any) -> bool:

@@ -33,11 +33,7 @@ ENOUGH = 3
 
 
 def _source(name: str, data: bytes) -> str:
-    """Return the text of a script, read as python3 does: see PEP 263.
-
-    Raises:
-        ValueError: it is not in the encoding that it says it has, or in UTF-8 if it says none.
-    """
+    """Return the text of a script, read as python3 does: see PEP 263."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return io.TextIOWrapper(io.BytesIO(data), encoding).read()
@@ -136,11 +132,7 @@ def _named_file(text: str) -> tuple[Path, str]:
 
 
 def _below(path: Path, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the name in /work and the path of a file, or of each file below a directory.
-
-    Raises:
-        ValueError: a directory, which may be a stranger's, has a link, which could lead anywhere, or a device or pipe.
-    """
+    """Yield the name in /work and the path of a file, or of each file below a directory."""
     if not path.is_dir():
         yield name, str(path)
         return
@@ -156,11 +148,7 @@ def _below(path: Path, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _files(paths: list[str]) -> dict[str, bytes]:
-    """Return the contents of files by the names that they get in /work; of a directory, of all files below it.
-
-    Raises:
-        ValueError: two would get the same, or there are more bytes than a sandbox takes.
-    """
+    """Return the contents of files by the names that they get in /work; of a directory, of all files below it."""
     chosen: dict[str, str] = {}
     for text in paths:
         for name, path in _below(*_named_file(text)):
@@ -176,11 +164,7 @@ def _files(paths: list[str]) -> dict[str, bytes]:
 
 
 def _read(path: str, stream: BinaryIO | None = None, room: int = MAX_FILES) -> bytes:
-    """Return the content of a file, which may be a stranger's, or of a stream.
-
-    Raises:
-        ValueError: it has more bytes than there is room for.
-    """
+    """Return the content of a file, which may be a stranger's, or of a stream."""
     with contextlib.nullcontext(stream) if stream else Path(path).open("rb") as file:
         content = file.read(room + 1)
     if len(content) > room:
@@ -236,9 +220,6 @@ def _with_metadata(program: dict[str, Any], chosen: dict[str, Any]) -> dict[str,
     """Return options with the packages that a script names in its metadata, except for those of the command line.
 
     A virtualenv, root or image has packages of its own.
-
-    Raises:
-        ValueError: the metadata are malformed, or the sandbox has a Python that the script does not run with.
     """
     if "# /// script" not in program["source"]:
         return chosen

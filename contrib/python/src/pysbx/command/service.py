@@ -73,12 +73,6 @@ def quoted(word: str) -> str:
 def content(name: str, listen: str, options: list[str], *, system: bool) -> str:
     """Return the text of a file.
 
-    Args:
-        name: of the file.
-        listen: address of the socket, or "".
-        options: of `pysbx serve`.
-        system: whether it is for the manager of the system.
-
     Raises:
         ValueError: an option or the address cannot stand in a unit.
     """

@@ -479,12 +479,6 @@ def prepare(
 ) -> Bundle:
     """Return the bundle for options and an interpreter; create it if it does not exist yet.
 
-    Args:
-        options: what the sandbox may do; that of a process without a container is isolation.prepare's.
-        interpreter: what it sees of a file system.
-        extra: mounts besides those of the options, such as installed dependencies.
-        paths: directories in the sandbox where modules are looked for.
-
     Raises:
         LimitsNotEnforceableError: limits="strict" or io_mb_per_sec, and a controller is missing.
         SandboxStartupError: the directories of the package are not safe to use, or there is nothing to mount.

@@ -144,11 +144,7 @@ class Meter:
         return ticks / TICKS_PER_SEC
 
     def _of_cgroup(self) -> float:
-        """Return the CPU time of the container's cgroup and those below it, and of the processes outside.
-
-        Raises:
-            OSError, ValueError: it cannot be read.
-        """
+        """Return the CPU time of the container's cgroup and those below it, and of the processes outside."""
         words = _read(str(self._file)).split()
         used = int(words[words.index(b"usage_usec") + 1]) / 1e6
         return used + sum(_ticks(_fields(pid)) for pid in self._outside) / TICKS_PER_SEC

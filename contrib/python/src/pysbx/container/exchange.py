@@ -143,17 +143,7 @@ def exchange(
     patience: float | None = None,
     passed: int = -1,
 ) -> Message:
-    """Send a request and return the answer, or raise the exception that describes why there is none.
-
-    Args:
-        container: the container.
-        bundle: its bundle.
-        request: what the worker in the sandbox understands.
-        last: whether the container ends after its answer.
-        timeout_sec: the limit of this request; by default that of the options.
-        patience: see Container.exchange.
-        passed: the same.
-    """
+    """Send a request and return the answer, or raise the exception that describes why there is none."""
     seconds = bundle.options.timeout_sec if timeout_sec is None else timeout_sec
     try:
         return container.exchange(request, seconds, last=last, patience=patience, passed=passed)

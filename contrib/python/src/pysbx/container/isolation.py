@@ -189,11 +189,7 @@ def _configuration(
 def prepare(
     options: Options, interpreter: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
 ) -> bundle.Bundle:
-    """Return the bundle for options and an interpreter; see bundle.prepare.
-
-    Raises:
-        SandboxOptionError, SandboxStartupError: see check().
-    """
+    """Return the bundle for options and an interpreter; see bundle.prepare."""
     check(options)
     config = json.dumps(_configuration(options, interpreter, extra, paths), sort_keys=True)
     key = hashlib.sha256(config.encode()).hexdigest()[:24]
@@ -222,10 +218,6 @@ class Home:
 
     def __init__(self, made: bundle.Bundle, name: str) -> None:
         """Create the directory.
-
-        Args:
-            made: of the sandbox.
-            name: of the directory, which no other run has.
 
         Raises:
             SandboxStartupError: there is no room for it.

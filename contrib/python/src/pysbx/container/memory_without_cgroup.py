@@ -86,12 +86,7 @@ def buffer_size() -> int:
 
 
 def bound(options: Options, address_space: int) -> int:
-    """Return the memory that a sandbox holds at most, in bytes: the formula of THREAT-MODEL.md.
-
-    Args:
-        options: of the sandbox.
-        address_space: of each process, in bytes.
-    """
+    """Return the memory that a sandbox holds at most, in bytes: the formula of THREAT-MODEL.md."""
     processes = options.max_processes
     descriptors = processes * (OPEN_FILES + DESCRIPTORS_OF_A_MESSAGE) + OPEN_FILES
     watches = min(number_in("/proc/sys/fs/epoll/max_user_watches"), 1 << 30)

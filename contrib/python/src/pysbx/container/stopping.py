@@ -52,10 +52,6 @@ def _signal(pid: int, number: int, outside: int) -> None:
 def signal_group(runtime: int, number: int) -> str:
     """Signal the processes of a sandbox without a container: they have one group, which none of them can leave.
 
-    Args:
-        runtime: the runtime's process, which has another group.
-        number: the signal.
-
     Returns:
         "", or why that is not possible.
     """

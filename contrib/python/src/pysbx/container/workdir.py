@@ -56,11 +56,6 @@ def _is_directory(mount: dict[str, Any]) -> bool:
 def _follow(source: str, above: PurePosixPath, path: PurePosixPath) -> tuple[bool, PurePosixPath | None]:
     """Look for a directory of a mount on the host.
 
-    Args:
-        source: the directory of the host that is mounted.
-        above: where, in the sandbox.
-        path: the directory, in the sandbox.
-
     Returns:
         Whether it may exist, and the path in the sandbox to which a link leads.
     """

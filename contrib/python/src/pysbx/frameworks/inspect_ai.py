@@ -32,11 +32,7 @@ RETRY_SEC = (60, 30)
 
 
 def _options(config: SandboxEnvironmentConfigType | None) -> dict[str, Any]:
-    """Return the options of a configuration.
-
-    Raises:
-        ValueError: it is not an object of JSON, or not the path of a file with one.
-    """
+    """Return the options of a configuration."""
     if config is None:
         return DEFAULTS
     given = json.loads(Path(config).read_text(encoding="utf-8")) if isinstance(config, str) else config.model_dump()

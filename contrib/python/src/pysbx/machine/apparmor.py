@@ -36,9 +36,6 @@ def _is_unchanged(profile: Path, shipped: Path) -> bool:
 def install(prefix: Path) -> str:
     """Install the profile of a prefix and load it; return a sentence about that, or "" if AppArmor is not here.
 
-    Args:
-        prefix: where the runtime is installed.
-
     Raises:
         OSError: the file cannot be written.
     """

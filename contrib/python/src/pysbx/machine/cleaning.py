@@ -178,12 +178,6 @@ def clean(
 ) -> list[Item]:
     """Remove what was unused for long or takes too much space; return it.
 
-    Args:
-        kinds: of KINDS.
-        days: see chosen.
-        size: see chosen.
-        dry_run: remove nothing.
-
     Raises:
         SandboxError: the runtime cannot say what there is.
         ValueError: a number is negative.

@@ -87,9 +87,6 @@ def _create_parents(prefix: Path, name: str, manifest: _Manifest) -> None:
 def install(prefix: Path) -> list[str]:
     """Copy the runtime, its manual pages, completions and configuration below a prefix; return the files' names.
 
-    Args:
-        prefix: an absolute path, such as /usr/local.
-
     Raises:
         InstallationError: this package has no runtime, or a file is there that it did not install.
         ValueError: the prefix cannot be named in the configuration.
@@ -127,9 +124,6 @@ def install(prefix: Path) -> list[str]:
 
 def uninstall(prefix: Path) -> tuple[list[str], list[str]]:
     """Remove what install() copied; return the paths of removed files, and of those kept because they have changed.
-
-    Args:
-        prefix: the one of install().
 
     Raises:
         InstallationError: nothing was installed there.

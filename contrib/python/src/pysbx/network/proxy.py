@@ -119,13 +119,7 @@ class Proxy:
         self._secrets, self._authority, self._trusted = secrets, authority, trusted
 
     async def serve(self, reader: Reader, writer: Writer, account: Account | None = None) -> None:
-        """Serve a connection to its end.
-
-        Args:
-            reader: where the sandbox's bytes come from.
-            writer: where bytes to the sandbox go.
-            account: of the sandbox; by default one of its own.
-        """
+        """Serve a connection to its end."""
         inner = SocketEnd(reader, writer, account or Account(Room()))
         try:
             with contextlib.suppress(OSError, RefusedError):

@@ -140,11 +140,7 @@ class End:
     """One end of a connection through the proxy: what the ends of sockets and of TLS have in common."""
 
     def __init__(self, account: Account) -> None:
-        """Begin with nothing read.
-
-        Args:
-            account: of the sandbox that the connection serves.
-        """
+        """Begin with nothing read."""
         self.account = account
         self.moved = 0
         self._kept = b""
@@ -225,13 +221,7 @@ class SocketEnd(End):
     """The end of a connection of a socket."""
 
     def __init__(self, reader: Reader, writer: Writer, account: Account) -> None:
-        """Take the reading and the writing half of a connection.
-
-        Args:
-            reader: where bytes come from.
-            writer: where they go.
-            account: of the sandbox that the connection serves.
-        """
+        """Take the reading and the writing half of a connection."""
         super().__init__(account)
         self._reader, self._writer = reader, writer
         writer.transport.pause_reading()  # type: ignore[attr-defined]  # between two reads the kernel keeps what comes
@@ -278,9 +268,6 @@ async def join(inner: End, outer: End, forth: Coroutine[Any, Any, None]) -> None
         inner: the end in the sandbox.
         outer: the end at the server, of which all goes to the sandbox.
         forth: what passes bytes to the server.
-
-    Raises:
-        RefusedError: what came from the sandbox is not allowed.
     """
     running = {asyncio.ensure_future(task) for task in (forth, pump(outer, inner))}
     pending = running

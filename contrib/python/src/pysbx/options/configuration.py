@@ -35,11 +35,7 @@ def file_path() -> str:
 
 
 def _read(path: str) -> str | None:
-    """Return the text of the file, or None if there is none.
-
-    Raises:
-        SandboxOptionError: it cannot be read, or another user can write to it.
-    """
+    """Return the text of the file, or None if there is none."""
     try:
         with open(path, encoding="utf-8") as file:
             about = os.fstat(file.fileno())
@@ -55,11 +51,7 @@ def _read(path: str) -> str | None:
 
 
 def _table(path: str) -> dict[str, Any]:
-    """Return the content of the file, whose keys have been checked.
-
-    Raises:
-        SandboxOptionError: it is malformed, or has a key that is not allowed.
-    """
+    """Return the content of the file, whose keys have been checked."""
     text = _read(path) if path else None
     if text is None:
         return {}
@@ -81,11 +73,7 @@ def _table(path: str) -> dict[str, Any]:
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what variables set, by option.
-
-    Raises:
-        SandboxOptionError: a number is none.
-    """
+    """Return what variables set, by option."""
     found = {}
     for name, parse in SETTABLE.items():
         text = environment.get(f"{PREFIX}{name.upper()}")

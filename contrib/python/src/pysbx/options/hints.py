@@ -221,14 +221,7 @@ OF_A_PROCESS = (
 
 
 def hint(kind: str, message: str, names: Iterable[object] = (), *, contained: bool = True) -> str | None:
-    """Return the remedy for an error, or None if there is no useful one.
-
-    Args:
-        kind: name of the exception's class.
-        message: its text.
-        names: names that were in scope, or attributes of the object.
-        contained: whether the program has a container.
-    """
+    """Return the remedy for an error, or None if there is no useful one."""
     known = [name for name in names if isinstance(name, str)]
     short = kind.rpartition(".")[2]
     for rule, pattern, advice in RULES if contained else (*OF_A_PROCESS, *RULES):

@@ -88,10 +88,6 @@ def parse_network(
 ) -> Network:
     """Return the network that a caller means.
 
-    Args:
-        given: the caller's value.
-        name: the option, for the error.
-
     Raises:
         SandboxOptionError: a name is not a host name. Addresses are refused: they would circumvent the names. True is
             refused, and a word that may be a misspelt mode: neither says how much to open.

@@ -34,11 +34,7 @@ LIMITS = sorted(name for name, declared in OPTIONS.items() if declared.option.of
 
 
 def _kept(name: str, given: Any) -> Any:
-    """Return what a caller has given for an option, in the form in which it is kept.
-
-    Raises:
-        SandboxOptionError: it is not allowed.
-    """
+    """Return what a caller has given for an option, in the form in which it is kept."""
     value = OPTIONS[name].keep(given)
     OPTIONS[name].check(value)
     return value

@@ -126,9 +126,6 @@ def _read(option: str, name: str, base: Path | None = None) -> tuple[Json, Path 
 
     Returns:
         The content, and the directory of the file; None if it comes with the package.
-
-    Raises:
-        SandboxOptionError: there is no such file, or it is not a JSON object.
     """
     shipped = SHIPPED / f"{name}.json"
     if "/" not in name and "\0" not in name and shipped.is_file():

@@ -89,11 +89,7 @@ def _extras(names: Iterable[str]) -> str:
 
 
 def _project(text: str) -> str:
-    """Return the normal form of a path: absolute, with extras.
-
-    Raises:
-        SandboxOptionError: nothing there can be installed.
-    """
+    """Return the normal form of a path: absolute, with extras."""
     path, extras = split_project(text)
     path = absolute_path(os.path.expanduser(path))
     if os.path.isdir(path):
@@ -194,11 +190,7 @@ def read_file(path: Path, depth: int = 0, done: set[str] | None = None) -> Itera
 
 
 def normalise_all(requirements: object) -> tuple[str, ...]:
-    """Return requirements in their normal form, sorted, each once. "-r FILE" stands for those of a file.
-
-    Raises:
-        SandboxOptionError: see normalise and read_file.
-    """
+    """Return requirements in their normal form, sorted, each once. "-r FILE" stands for those of a file."""
     found: set[str] = set()
     for item in listed(NAME, requirements, f"strings {EXAMPLES}"):
         file = FILE.fullmatch(item.strip()) if isinstance(item, str) else None

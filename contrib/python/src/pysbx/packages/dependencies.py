@@ -205,9 +205,6 @@ def _record_of(place: trees.Place, names: Collection[str], limit: int) -> bytes:
         place: the directory of its metadata.
         names: of the requirements.
         limit: bytes of the file.
-
-    Raises:
-        OSError: a file is missing, too large or no regular one.
     """
     with trees.opened(place) as directory:
         if canonicalize_name(place.name.removesuffix(METADATA).rpartition("-")[0]) not in names:
@@ -262,12 +259,7 @@ def remove(names: Collection[str]) -> list[InstalledSet]:
 
 
 def prune(older_than_days: float = 0.0, *, dry_run: bool = False) -> list[InstalledSet]:
-    """Remove the sets that were unused for some days, and the rest of killed installations; return the sets.
-
-    Args:
-        older_than_days: that number.
-        dry_run: return the sets only.
-    """
+    """Remove the sets that were unused for some days, and the rest of killed installations; return the sets."""
     if not older_than_days >= 0:
         raise ValueError(f"days: {older_than_days!r} is negative")
     limit = time.time() - older_than_days * 86400

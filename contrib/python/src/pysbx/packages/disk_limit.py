@@ -37,11 +37,7 @@ def _refuse_deep(path: str, reason: str) -> None:
 
 
 def _check(place: trees.Place, refuse: trees.Refuse) -> int:
-    """Return the bytes of an installation.
-
-    Raises:
-        Exceeded: it has more bytes or files than allowed; or see refuse.
-    """
+    """Return the bytes of an installation."""
     total = 0
     try:
         for size in trees.sizes(place, refuse, MAX_FILES):

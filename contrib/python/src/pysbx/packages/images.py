@@ -25,12 +25,7 @@ IMAGE_ID = re.compile(r"[0-9a-f]{64}")
 
 
 def _podman(*arguments: str) -> str:
-    """Run Podman and return what it prints.
-
-    Raises:
-        PodmanNotInstalledError: it is not here.
-        SandboxStartupError: it failed; its words.
-    """
+    """Run Podman and return what it prints."""
     program = shutil.which("podman")
     if program is None:
         raise PodmanNotInstalledError("Podman, which fetches images, is not installed: install the package podman")
@@ -45,9 +40,6 @@ def rootfs_of(name: str) -> tuple[str, dict[str, str]]:
 
     Args:
         name: as `podman pull` takes it; an image that is here already is not fetched again.
-
-    Raises:
-        PodmanNotInstalledError, SandboxStartupError: see _podman.
     """
     if name.startswith("-"):
         raise ValueError(f"image: '{name}' is not the name of an image")

@@ -168,11 +168,6 @@ def _requirement_lines(job: Job) -> tuple[list[str], list[Mount]]:
 def install(job: Job, installer: str = "pip", progress: Progress | None = None) -> int:
     """Install the requirements of a job, and return the bytes of all files.
 
-    Args:
-        job: the installation.
-        installer: the name of one of INSTALLERS.
-        progress: called with the text that the installer prints.
-
     Raises:
         DependencyInstallError: it failed, and the installer's words are in the error; or it has written more than
             allowed: see disk_limit.py.

@@ -133,11 +133,7 @@ def configuration() -> dict[str, tuple[str, ...]]:
 
 
 def _host_of(name: str, url: str) -> str:
-    """Return host and port of a URL.
-
-    Raises:
-        SandboxOptionError: it is no http or https URL, or has an address, which the proxy refuses.
-    """
+    """Return host and port of a URL."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -40,10 +40,6 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
 def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._ArgumentGroup:
     """Add the options of a server to a command's parser.
 
-    Args:
-        parser: of the command.
-        otherwise: what happens without --listen.
-
     Returns:
         The group of the server's own options.
     """

@@ -196,11 +196,7 @@ class Listener:
             self.left(guest)
 
     def _make_room(self, peer: str | None = None) -> bool:
-        """Close the connection that has been without a request for longest, and tell whether there was one.
-
-        Args:
-            peer: only of this one.
-        """
+        """Close the connection that has been without a request for longest, and tell whether there was one."""
         waiting = [
             (since, guest)
             for guest, its in self._guests.items()

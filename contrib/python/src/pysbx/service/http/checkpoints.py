@@ -48,13 +48,7 @@ class SnapshotList(BaseModel):
 
 
 def add_checkpoints(app: FastAPI, sessions: Sessions, find: Callable[[str], Session]) -> None:
-    """Add the routes.
-
-    Args:
-        app: the application.
-        sessions: the sessions that there are.
-        find: returns the session of a caller by its identifier.
-    """
+    """Add the routes."""
 
     @app.post("/v1/sessions/{identifier}/checkpoint", status_code=201, name="checkpoint_session")
     async def checkpoint(identifier: str) -> Point:

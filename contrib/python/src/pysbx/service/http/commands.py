@@ -80,14 +80,7 @@ def new_output_of(output: ProcessOutput) -> NewOutput:
 
 
 def add_commands(app: FastAPI, jobs: Jobs, sessions: Sessions, find: Callable[[str], Session]) -> None:
-    """Add the routes.
-
-    Args:
-        app: the application.
-        jobs: the threads.
-        sessions: the sessions that there are.
-        find: returns the session of a caller by its identifier.
-    """
+    """Add the routes."""
 
     async def act(identifier: str, pid: int, work: Callable[[Process], T]) -> T:
         with meant():

@@ -66,12 +66,7 @@ class Idempotent:
     """The application in front of another; a caller's keys are its own."""
 
     def __init__(self, app: ASGIApp, respond: Callable[[Problem], ASGIApp]) -> None:
-        """Put it before an application.
-
-        Args:
-            app: what is behind it.
-            respond: makes the answer with a problem.
-        """
+        """Put it before an application."""
         self._app, self._respond = app, respond
         self._answers: dict[str, dict[str, _Answer]] = {}
         self._size = 0
@@ -97,11 +92,7 @@ class Idempotent:
         await send({"type": "http.response.body", "body": bytes(made.body)})
 
     def _find(self, given: str, request: bytes) -> tuple[str, _Answer, bool]:
-        """Return a key, its answer, and whether that is yet to be made.
-
-        Raises:
-            Problem: the key cannot be used for this request, or not now.
-        """
+        """Return a key, its answer, and whether that is yet to be made."""
         found = KEY.fullmatch(given)
         if found is None:
             raise Problem(REQUEST, "Idempotency-Key: not 1 to 255 visible characters of ASCII")

@@ -152,13 +152,7 @@ async def _talk(socket: WebSocket, use: _Use, terminal: Terminal) -> None:
 
 
 def add_terminals(app: FastAPI, sessions: Sessions, find: Callable[[str], Session]) -> None:
-    """Add the route of terminals.
-
-    Args:
-        app: the application.
-        sessions: the sessions that there are.
-        find: returns the session of a caller by its identifier.
-    """
+    """Add the route of terminals."""
 
     async def start(identifier: str, query: Mapping[str, str]) -> tuple[Session, Terminal]:
         session, arguments = find(identifier), wanted(query)

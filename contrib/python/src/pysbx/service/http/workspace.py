@@ -89,14 +89,7 @@ def listed(workspace: Workspace, path: str) -> list[EntryInfo]:
 
 
 def add_workspace(app: FastAPI, jobs: Jobs, sessions: Sessions, find: Callable[[str], Session]) -> None:
-    """Add the routes.
-
-    Args:
-        app: the application.
-        jobs: the threads.
-        sessions: the sessions that there are.
-        find: returns the session of a caller by its identifier.
-    """
+    """Add the routes."""
 
     async def act(identifier: str, work: Callable[[Workspace], T]) -> T:
         return await sessions.use(find(identifier), lambda sandbox: work(Workspace(sandbox)))

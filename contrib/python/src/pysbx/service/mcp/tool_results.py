@@ -125,11 +125,6 @@ def result_of(done: Execution, link: Link, session_ended: str = "") -> CallToolR
     """Return the result of a tool that has run code.
 
     An exception or timeout of the code is not a failure of the tool: frameworks end an agent after a few of these.
-
-    Args:
-        done: how it went.
-        link: keeps what is not in the result itself.
-        session_ended: why its session cannot continue.
     """
     done = within_bounds(done)
     result = run_result_of(done, session_ended)

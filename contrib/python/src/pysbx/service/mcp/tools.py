@@ -400,14 +400,6 @@ def make_tools(
 ) -> MCPServer[Any]:
     """Return the server of the tools, for any transport.
 
-    Args:
-        offer: what callers may choose.
-        preparation: of the sandboxes.
-        jobs: the threads.
-        sessions: of the server.
-        subscriptions: at most so many.
-        chosen: the names of the tools that are offered; by default all.
-
     Raises:
         ValueError: there is no such tool.
     """

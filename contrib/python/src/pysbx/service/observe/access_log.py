@@ -48,13 +48,7 @@ class AccessLog:
     """The application around another one."""
 
     def __init__(self, application: Application, meters: Meters, audit: Audit | None = None) -> None:
-        """Watch an application.
-
-        Args:
-            application: the one that answers.
-            meters: get a number for each request.
-            audit: gets an event for each request.
-        """
+        """Watch an application."""
         self._audit = audit or Audit()
         self._application = application
         self._meters = meters

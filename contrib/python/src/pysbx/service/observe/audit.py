@@ -109,13 +109,7 @@ class Audit:
         self._write("request", caller, {"method": method, "path": path, "route": route, "status": status, **client})
 
     def ran(self, caller: str, code: str, done: Execution) -> None:
-        """Note the end of a run.
-
-        Args:
-            caller: the digest of its token, or "".
-            code: the source, of which the digest is written.
-            done: how it went.
-        """
+        """Note the end of a run."""
         if not self:
             return
         fields = {

@@ -25,12 +25,7 @@ SERVERS = 500
 
 @contextmanager
 def request_span(method: str, headers: Any) -> Iterator[Any]:
-    """Trace a request; yields the span, or None.
-
-    Args:
-        method: of HTTP.
-        headers: pairs of bytes, as ASGI has them.
-    """
+    """Trace a request; yields the span, or None."""
     if trace is None:
         yield None
         return

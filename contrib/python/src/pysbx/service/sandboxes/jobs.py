@@ -36,14 +36,7 @@ class Jobs:
     def __init__(
         self, at_once: int, meters: Meters | None = None, ledger: Ledger | None = None, audit: Audit | None = None
     ) -> None:
-        """Create the threads for a number of calls at the same time.
-
-        Args:
-            at_once: that number.
-            meters: get the number of calls, and how the runs among them went.
-            ledger: what callers have used; it may refuse a call.
-            audit: gets the ends of runs.
-        """
+        """Create the threads for a number of calls at the same time."""
         self._meters = meters or Meters()
         self._ledger = ledger or Ledger(Allowance())
         self._audit = audit or Audit()
@@ -133,11 +126,7 @@ class Jobs:
             raise
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """Run work outside of the event loop, if its time grows with the size of a request or answer.
-
-        Raises:
-            Exception: what the work raises.
-        """
+        """Run work outside of the event loop, if its time grows with the size of a request or answer."""
         return await asyncio.get_running_loop().run_in_executor(self._aside, work)
 
     def _done(self, future: Future[Any]) -> None:

@@ -313,16 +313,7 @@ class Sessions:
         *,
         timeout_sec: float | None = None,
     ) -> Execution:
-        """Run source text in a session.
-
-        Args:
-            session: the session.
-            source: the text.
-            argv: its arguments.
-            stdin: what it reads from standard input.
-            on_output: called in another thread with "stdout" or "stderr" and text.
-            timeout_sec: seconds after which the run is interrupted, and the session goes on.
-        """
+        """Run source text in a session."""
         check_timeout(session, timeout_sec)
 
         def work(sandbox: Sandbox) -> Execution:
