@@ -17,7 +17,6 @@ from pysbx import AsyncSandbox, Sandbox, SandboxError, SandboxTimeoutError, run_
 from pysbx.calls.asynchronous import AsyncProcess
 from pysbx.calls.processes import Process
 from tests.conftest import containers
-from tests.packages import make_wheel
 
 BUSY = "while True: pass"
 API = Path(__file__).parents[2] / "docs/pages/reference/sessions.md"
@@ -102,37 +101,6 @@ def test_processes_in_the_background() -> None:
         assert await sleeper.wait() == 128 + 15
 
     asyncio.run(in_session(test))
-
-
-def test_a_server_of_the_session_and_a_file_for_the_host(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with AsyncSandbox(allow_network="localhost") as session:
-            await session.put({"page.txt": "text"})
-            await session.save("page.txt", tmp_path / "saved")
-            assert (tmp_path / "saved").read_text() == "text"
-            await session.start("python3 -m http.server 8000")
-            await session.run(
-                "import socket, time\nwhile socket.socket().connect_ex(('127.0.0.1', 8000)): time.sleep(0.05)"
-            )
-            with await session.forward(8000) as forward:
-                reader, writer = await asyncio.open_unix_connection(forward.path)
-                writer.write(b"GET /page.txt HTTP/1.0\r\n\r\n")
-                assert (await reader.read()).endswith(b"text")
-                writer.close()
-
-    asyncio.run(main())
-
-
-def test_packages_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    make_wheel(tmp_path, "thing", "1.0", "VALUE = 42")
-
-    async def main() -> None:
-        async with AsyncSandbox(wheels=tmp_path) as session:
-            await session.install("thing")
-            assert (await session.run("import thing; thing.VALUE")).value == "42"
-
-    asyncio.run(main())
 
 
 def test_cancelling_a_run_interrupts_it_and_the_session_goes_on() -> None:

@@ -177,14 +177,6 @@ def test_timeout() -> None:
     assert time.monotonic() - began < 60
 
 
-def test_output_is_cut_and_marked_and_the_program_goes_on() -> None:
-    done = run_code("print('x' * 100_000)\nopen('/output/done', 'w').close()", output_limit=1000)
-    assert done.truncated
-    assert done.stdout.startswith("x" * 500 + "\n[truncated")
-    assert len(done.stdout) < 1100
-    assert "done" in done.artifacts
-
-
 def test_an_endless_flood_of_output_ends_with_the_time() -> None:
     done = run_code("while True: print('x' * 1000)", timeout_sec=1, output_limit=10)
     assert done.timed_out
@@ -192,29 +184,10 @@ def test_an_endless_flood_of_output_ends_with_the_time() -> None:
     assert done.stdout.startswith("x" * 5 + "\n[truncated")
 
 
-@pytest.mark.root
-def test_files_in_and_out() -> None:
-    done = run_code(
-        "data = open('in/a.txt').read()\nimport os\nos.mkdir('/output/sub')\n"
-        "open('/output/sub/b.txt', 'w').write(data * 2)\nos.symlink('/etc/passwd', '/output/link')",
-        files={"in/a.txt": "ab"},
-    )
-    assert done.error is None
-    assert dict(done.artifacts) == {"sub/b.txt": b"abab"}
-
-
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "", "a\0b", "."])
 def test_files_cannot_be_put_elsewhere(name: str) -> None:
     with pytest.raises(ValueError, match="relative path"):
         run_code("1", files={name: b""})
-
-
-def test_artifacts_beyond_the_limit_are_left_out() -> None:
-    done = run_code(
-        "open('/output/big', 'wb').write(bytes(3000)); open('/output/a', 'w').write('x')", answer_limit=4000
-    )
-    assert dict(done.artifacts) == {"a": b"x"}
-    assert done.truncated
 
 
 def test_files_are_checked_once() -> None:

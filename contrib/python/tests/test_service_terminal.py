@@ -18,7 +18,6 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.servers import TOKEN, Server, server, wait_until
-from tests.test_terminal import IN_FOREGROUND
 
 OTHER = "another-token-for-tests"
 SECONDS = 30.0
@@ -95,20 +94,6 @@ def test_a_shell_has_a_terminal_of_the_size_that_the_client_wants(service: Serve
         client.send(b"stty size; exit 7\n")
         assert "50 132" in said(client, "50 132")
         assert end(client) == (['{"exit_code": 7}'], 1000, "")
-
-
-def test_ctrl_c_ends_the_job_and_ctrl_z_stops_it(service: Server, session: str) -> None:
-    with terminal(service, session) as client:
-        client.send(b"sleep 5321\n")
-        wait_until(lambda: "sleep 5321" in commands(service, session))
-        client.send(b"\x1a")
-        said(client, "Stopped")
-        client.send(b"fg\n")
-        place = f"/v1/sessions/{session}/shell"
-        wait_until(lambda: service.post(place, command=IN_FOREGROUND).json()["stdout"] == "S 1\n")
-        client.send(b"\x03echo code $?\n")
-        said(client, "code 130")
-        assert "sleep 5321" not in commands(service, session)
 
 
 def test_python_in_the_terminal_sees_the_files_of_the_session(service: Server, session: str) -> None:

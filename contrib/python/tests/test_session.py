@@ -329,16 +329,6 @@ def test_files_that_are_open_are_whole_between_runs() -> None:
         assert dict(done.artifacts) == {"a": b"hi again"}
 
 
-def test_every_run_has_its_figures(virtualenv: str) -> None:
-    plot = "from matplotlib import pyplot\npyplot.figure(figsize=({0}, 1)); pyplot.plot([1, 2])"
-    with Sandbox(virtualenv=virtualenv, memory_mb=1024) as session:
-        first = session.run(plot.format(1))
-        second = session.run(plot.format(2) + "\n" + plot.format(3))
-    assert list(first.artifacts) == ["figure-1.png"]
-    assert list(second.artifacts) == ["figure-2.png", "figure-3.png"]
-    assert len({*first.artifacts.values(), *second.artifacts.values()}) == 3
-
-
 @pytest.mark.root
 def test_saving_a_file_does_not_follow_what_the_sandbox_made(tmp_path: Path) -> None:
     with Sandbox() as session:
@@ -521,12 +511,6 @@ def test_the_end_of_the_process_ends_the_session() -> None:
         assert (done.exit_code, done.stderr) == (5, "last words\n")
         with pytest.raises(SandboxError, match="has ended"):
             session.run("1")
-
-
-def test_sessions_are_independent() -> None:
-    with Sandbox() as one, Sandbox() as two:
-        one.run("x = 1")
-        assert two.run("'x' in globals()").value == "False"
 
 
 @pytest.mark.root
