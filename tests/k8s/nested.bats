@@ -128,17 +128,3 @@ PYTHON
     what /tmp FAILURE "an emptyDir at /tmp"
     what /var/cache/pysbx warning "an emptyDir at /var/cache/pysbx"
 }
-
-@test "restricted-v2: no field may be set, and the explicit setting isolation=process works" {
-    make_volumes 0
-    # As the constraint has it: a user of the range of the namespace, the default filter, hidden parts of /proc.
-    restricted=("${POD[@]}" --user 1000680000:0 --cap-drop all --security-opt no-new-privileges)
-    for name in readOnlyRootFilesystem /tmp /var/cache/pysbx; do
-        mapfile -t -O "${#restricted[@]}" restricted < <(tr ' ' '\n' <<<"${FIELDS[$name]}")
-    done
-    expect 125 podman run --name refused --network host --env "PYSBX_TOKEN=$TOKEN" "${restricted[@]}" "$IMAGE"
-    stderr_has procMount
-    start "${restricted[@]}" -- --listen 0.0.0.0:8888 --best-effort --isolation process
-    run_code 'import os; 6 * 7'
-    [[ $(member value <outcome) == 42 && $(member isolation <outcome) == process ]] || { cat outcome; return 1; }
-}
