@@ -159,6 +159,7 @@ TRAILING = extension(0, GOOD[4:] + b"x")
         "wild.example:443", "xwild.example:443", "a..wild.example:443", ".wild.example:443", "good.example..:443",
         "xn--good.example:443", "\uff47ood.example:443", "good.example:-443", "good.example: 443", "good.example:4_43",
         "good.example:\u0664\u0664\u0663", "good.example\\:443", "good.example:443/", "1.wild.example.:4430",
+        "good.example", "good.example:x",
     ],
 )  # fmt: skip
 def test_targets_that_are_refused(target: str, exchange: Exchange) -> None:
@@ -289,7 +290,9 @@ LINES_REFUSED = {
     "a backslash in the path": b"GET http://good.example/\\evil HTTP/1.1",
     "a fragment": b"GET http://good.example/#x HTTP/1.1",
     "another scheme": b"GET https://good.example/ HTTP/1.1",
+    "a scheme that is not HTTP": b"GET ftp://good.example/ HTTP/1.1",
     "no scheme": b"GET good.example HTTP/1.1",
+    "one word": b"NONSENSE",
     "an asterisk": b"GET * HTTP/1.1",
     "a tunnel": b"CONNECT evil:80 HTTP/1.1",
     "a tab in the target": b"GET http://go\tod.example/ HTTP/1.1",
@@ -325,6 +328,11 @@ def test_request_lines_that_are_refused(line: bytes, exchange: Exchange) -> None
         said, origin = exchange(*pieces, line + b"\r\n" + HOST + b"\r\n\r\n")
         assert origin.got == b""
         assert b"HTTP/1.1 403 " in said
+
+
+def test_outside_of_a_tunnel_the_target_has_the_host(exchange: Exchange) -> None:
+    said, origin = exchange(GET)
+    assert (said[:13], origin.got) == (b"HTTP/1.1 403 ", b"")
 
 
 def test_a_head_is_written_anew(exchange: Exchange) -> None:

@@ -306,22 +306,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("openssl") is None:
         pytest.skip("program openssl is not installed")
     path = tmp_path_factory.mktemp("tls") / "both.pem"
+    command = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout {path} -out {path}.crt -subj /CN=web.test"
     names = "subjectAltName=DNS:web.test,DNS:other.test"
-    made = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-keyout",
-        str(path),
-        "-out",
-        f"{path}.crt",
-        "-days",
-        "2",
-    ]
-    subprocess.run([*made, "-subj", "/CN=web.test", "-addext", names], check=True, capture_output=True)
+    subprocess.run([*command.split(), "-addext", names], check=True, capture_output=True)
     path.write_bytes(path.read_bytes() + Path(f"{path}.crt").read_bytes())
     return path
 
@@ -374,69 +361,6 @@ def tunnel(head: str, inner: bytes) -> Talk:
     return talk
 
 
-def test_plain_http(tmp_path: Path) -> None:
-    with web_server() as port:
-        proxy = local(f"web.test:{port}")
-        said = through(
-            proxy, request(f"GET http://web.test:{port}/a?b HTTP/1.1\r\nHost: web.test:{port}\r\n\r\n"), tmp_path
-        )
-        assert said.endswith(f"web.test:{port} /a?b".encode())
-        for target, host in ((f"http://other.test:{port}/", "other.test"), (f"http://web.test:{port}/", "other.test")):
-            said = through(proxy, request(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"), tmp_path)
-            assert said.startswith(b"HTTP/1.1 403")
-
-
-@pytest.mark.parametrize(
-    "fields",
-    ["X: 1\nHost: other.test", "X: 1\rHost: other.test", "Host : other.test", " Host: other.test", "Host", "X: \0"],
-)
-def test_a_second_host_that_only_the_server_sees_is_refused(fields: str, tmp_path: Path) -> None:
-    with web_server() as port:
-        head = f"GET http://web.test:{port}/ HTTP/1.1\r\n{fields}\r\nHost: web.test\r\n\r\n"
-        assert through(local(f"web.test:{port}"), request(head), tmp_path).startswith(b"HTTP/1.1 403")
-    with pytest.raises(RefusedError, match="malformed"):  # in a tunnel to port 80
-        Request(f"GET / HTTP/1.1\r\n{fields}\r\nHost: web.test\r\n\r\n".encode(), ("web.test", 80))
-
-
-def test_a_method_that_is_a_line_of_its_own_is_refused(tmp_path: Path) -> None:
-    with web_server() as port:
-        head = f"GET\t/\tHTTP/1.0\nHost:other.test\nX: http://web.test:{port}/ HTTP/1.1\r\nHost: web.test\r\n\r\n"
-        said = through(local(f"web.test:{port}"), request(head), tmp_path)
-    assert said.startswith(b"HTTP/1.1 403")
-
-
-def test_only_one_request_goes_through_a_plain_connection(tmp_path: Path) -> None:
-    with web_server() as port:
-        first = f"GET http://web.test:{port}/1 HTTP/1.1\r\nHost: web.test\r\n\r\n"
-        said = through(local(f"web.test:{port}"), request(first + first.replace("/1", "/2")), tmp_path)
-    assert b"/1" in said
-    assert b"/2" not in said
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        "CONNECT other.test:443 HTTP/1.1\r\n\r\n",
-        "CONNECT 127.0.0.1:443 HTTP/1.1\r\n\r\n",
-        "CONNECT [::1]:443 HTTP/1.1\r\n\r\n",
-        "CONNECT 2130706433:443 HTTP/1.1\r\n\r\n",
-        "CONNECT 0x7f.1:443 HTTP/1.1\r\n\r\n",
-        "CONNECT web.test:22 HTTP/1.1\r\n\r\n",
-        "CONNECT web.test HTTP/1.1\r\n\r\n",
-        "CONNECT web.test:x HTTP/1.1\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n",
-        "GET ftp://web.test/ HTTP/1.1\r\n\r\n",
-        "GET https://web.test/ HTTP/1.1\r\nHost: web.test\r\n\r\n",
-        "NONSENSE\r\n\r\n",
-        "GET http://web.test/ HTTP/1.1\r\nHost: web.test\r\nHost: other.test\r\n\r\n",
-        "GET http://user@other.test/ HTTP/1.1\r\nHost: web.test\r\n\r\n",
-    ],
-)
-def test_what_is_refused(head: str, tmp_path: Path) -> None:
-    said = through(local("web.test"), request(head), tmp_path)
-    assert said.startswith(b"HTTP/1.1 403")
-
-
 @pytest.mark.parametrize("garbage", [b"", b"\5", b"\5\1", b"\5\0", b"\4\1\0\0", b"\0" * 70000, b"x" * 200_000])
 def test_garbage_ends_the_connection(garbage: bytes, tmp_path: Path) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
@@ -445,18 +369,6 @@ def test_garbage_ends_the_connection(garbage: bytes, tmp_path: Path) -> None:
         return await reader.read(-1)
 
     assert len(through(local("web.test"), talk, tmp_path)) < 300
-
-
-def test_a_name_that_stands_for_a_private_address_is_refused(tmp_path: Path) -> None:
-    async def resolve(name: str, port: int) -> list[str]:
-        return ["127.0.0.1", "10.0.0.1", "::1", "fe80::1%eth0"]
-
-    said = through(
-        Proxy(parse_network(["web.test"]).entries, resolve=resolve),
-        request("CONNECT web.test:443 HTTP/1.1\r\n\r\n"),
-        tmp_path,
-    )
-    assert said.startswith(b"HTTP/1.1 403 host 'web.test' has no address outside of private networks\r\n")
 
 
 @pytest.mark.parametrize(
@@ -486,15 +398,6 @@ def test_a_private_entry_reaches_other_machines_and_no_services_of_a_cloud(
     proxy = Proxy(parse_network(["private:web.test"]).entries, resolve=resolve)
     assert said in through(proxy, request("CONNECT web.test:443 HTTP/1.1\r\n\r\n"), tmp_path)
     assert asked == ([(address, 443)] if said.startswith(b"502") else [])
-
-
-def test_tls_has_to_be_for_the_host(certificate: Path, tmp_path: Path) -> None:
-    with web_server(certificate=certificate) as port:
-        proxy = local(f"web.test:{port}")
-        head = f"CONNECT web.test:{port} HTTP/1.1\r\n\r\n"
-        assert through(proxy, tunnel(head, hello_for("web.test")), tmp_path).startswith(b"\x16")
-        assert through(proxy, tunnel(head, hello_for("other.test")), tmp_path) == b""
-        assert through(proxy, tunnel(head, hello_for(None)), tmp_path) == b""
 
 
 def test_socks(tmp_path: Path) -> None:

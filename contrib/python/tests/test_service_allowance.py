@@ -340,29 +340,9 @@ def test_events_that_are_lost_are_counted(tokens: str) -> None:
 def make_certificate(folder: Path, name: str) -> tuple[Path, Path]:
     """Make a certificate for 127.0.0.1 that signs itself, and its key."""
     certificate, key = folder / "cert.pem", folder / "key.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    command += [
-        "-keyout",
-        str(key),
-        "-out",
-        str(certificate),
-        "-subj",
-        f"/CN={name}",
-        "-addext",
-        "subjectAltName=IP:127.0.0.1",
-    ]
-    subprocess.run(command, check=True, capture_output=True)
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
+    command += f" -keyout {key} -out {certificate} -subj /CN={name} -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(command.split(), check=True, capture_output=True)
     return certificate, key
 
 
