@@ -39,7 +39,7 @@ teardown() {
     [[ ${BATS_TEST_COMPLETED:-} ]] || { kubectl get pods,sandboxes,sandboxclaims,sandboxwarmpools -A; tail -n 5 "$(plane)"/*.log; }
     stop_metrics
     helm uninstall pysbx red blue --ignore-not-found --wait --timeout 120s >/dev/null
-    kubectl delete namespace pysbx pysbx-node red blue other --ignore-not-found --timeout 120s >/dev/null
+    kubectl delete namespace pysbx pysbx-node red blue other no --ignore-not-found --timeout 120s >/dev/null
     check_leftovers
 }
 
@@ -127,6 +127,10 @@ AGENT_CLIENTS='clients[0].kind=ServiceAccount,clients[0].name=agent,clients[0].n
     kubectl create --filename class.yaml
     kubectl apply --server-side --force-conflicts --dry-run=server --validate=strict --filename "$K8S/runtimeclass.yaml"
     kubectl delete --filename class.yaml
+    # Strings that YAML would take for a boolean or a number.
+    kubectl create namespace no
+    odd='namespace.name=no,token.secret=1e3,clients[0].kind=ServiceAccount,clients[0].name=yes,clients[0].namespace=on'
+    others='pool.replicas=1000000,imagePullSecrets[0].name=a,nodeSelector.a=b,tolerations[0].key=a,tolerations[0].operator=Exists'
     while read -r count values; do
         helm template pysbx "$K8S/chart" --set "$values" >chart.yaml
         kubectl apply --server-side --force-conflicts --dry-run=server --validate=strict --filename chart.yaml >accepted
@@ -135,12 +139,22 @@ AGENT_CLIENTS='clients[0].kind=ServiceAccount,clients[0].name=agent,clients[0].n
 9 pool.replicas=2
 14 $AGENT_CLIENTS,serviceMonitor.create=true,autoscaling.create=true,runtimeClass.create=true,pool.replicas=2
 9 isolation=process
+9 isolation=process,fixedUser=false
 9 seccomp.type=Localhost,appArmor.type=Localhost,seLinux.type=a_t
+9 seccomp.type=Operator,isolation=process
+9 appArmor.type=
+10 $odd
+9 $others
+8 token.create=false
+6 namespace.create=false,networkPolicy.create=false,disruption.create=false
 10 seccomp.type=Operator
 VALUES
     sed 's/networkPolicyManagement: Unmanaged/networkPolicyManagement: None/' chart.yaml >wrong.yaml
     expect 1 kubectl apply --server-side --force-conflicts --dry-run=server --validate=strict --filename wrong.yaml
     stderr_has 'spec.networkPolicyManagement: Unsupported value: "None"'
+    sed 's/action: SCMP_ACT_ERRNO/action: SCMP_ACT_REFUSE/' chart.yaml >wrong.yaml
+    expect 1 kubectl apply --server-side --force-conflicts --dry-run=server --validate=strict --filename wrong.yaml
+    stderr_has 'Unsupported value: "SCMP_ACT_REFUSE"'
 }
 
 @test "Pod Security: baseline refuses a pod without a filter and accepts the Localhost profiles, restricted accepts processes" {
