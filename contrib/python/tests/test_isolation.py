@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from pysbx import LimitsNotEnforceableError, Mount, Sandbox, SandboxOptionError, SandboxTimeoutError, run_code, sandbox
-from pysbx.base.directories import run_directory
+from pysbx.base.directories import entered_directory
 from pysbx.calls.execution import Execution
 from tests.servers import server
 from tests.test_command import pysbx
@@ -50,7 +50,7 @@ def value_of(source: str, **options: Any) -> str:
 
 def runs() -> list[str]:
     """Return the names of the directories of runs that are there."""
-    return os.listdir(run_directory() / "runs")
+    return os.listdir(entered_directory() / "runs")
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +178,12 @@ top = os.environ["PYSBX_DIRECTORY"]
  attempt(os.rename, f"{top}/output", f"{top}/other"), attempt(os.rmdir, f"{top}/output")]
 """
     assert set(eval(value_of(tried))) <= {"EACCES", "EPERM", "EXDEV"}
+
+
+def test_it_needs_no_directory_that_root_alone_can_enter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # as a login of root sets it
+    done = pysbx("run", "--isolation", "process", "-c", "print(6 * 7)")
+    assert (done.stdout, done.stderr) == ("42\n", "")
 
 
 def test_files_go_in_and_out() -> None:

@@ -125,6 +125,15 @@ def run_directory() -> Path:
 
 
 @cache
+def entered_directory() -> Path:
+    """Return the run directory, or for root one that users of its processes can enter: XDG_RUNTIME_DIR is closed."""
+    found = run_directory()
+    if os.geteuid() == 0 and not all(parent.stat().st_mode & stat.S_IXOTH for parent in found.parents):
+        return private_directory(Path("/run/pysbx"))
+    return found
+
+
+@cache
 def cache_directory() -> Path:
     """Return the directory of installed dependencies. Users may delete it while no sandbox runs."""
     given = os.environ.get("XDG_CACHE_HOME")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pysbx.base import process_ids, trees
-from pysbx.base.directories import private_directory, run_directory
+from pysbx.base.directories import entered_directory, private_directory, run_directory
 from pysbx.container import bundle, limits, payload
 from pysbx.container.interpreter import certificates
 from pysbx.container.quotas import Json, allow, argument
@@ -222,7 +222,7 @@ class Home:
         Raises:
             SandboxStartupError: there is no room for it.
         """
-        top = private_directory(run_directory() / "runs")
+        top = private_directory(entered_directory() / "runs")
         self.path = top / name
         self._lock = -1
         _remove_left(top)
@@ -259,8 +259,8 @@ class Home:
             process["user"] |= {"uid": user, "gid": group}
             for part in PARTS:
                 os.chown(self.path / part, user, group)
-            _let_in(self.path, run_directory())
-            _let_in(payload.directory(lasting=False), run_directory())
+            _let_in(self.path, entered_directory())
+            _let_in(payload.directory(lasting=False), entered_directory())
         (self.path / "config.json").touch(mode=0o600)
         (self.path / "config.json").write_text(json.dumps(config))
 

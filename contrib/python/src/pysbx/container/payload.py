@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from pysbx.base import probe_cache, trees
-from pysbx.base.directories import cache_directory, private_directory, run_directory
+from pysbx.base.directories import cache_directory, entered_directory, private_directory
 from pysbx.errors import SandboxStartupError
 
 TARGET = "/.pysbx"
@@ -125,7 +125,7 @@ def _top(*, lasting: bool) -> Path:
             top = private_directory(cache_directory() / "payload")
             if os.access(top, os.W_OK) and not os.statvfs(top).f_flag & os.ST_NOEXEC:
                 return top
-    return private_directory(run_directory() / "payload")
+    return private_directory(entered_directory() / "payload")
 
 
 @cache
