@@ -186,7 +186,9 @@ def test_the_log_says_what_happens(tmp_path: Path) -> None:
     texts = [record["message"] for record in records]
     assert any(text.startswith("run ended: timeout, exit code 124") for text in texts)
     assert any(text.startswith("run ended: violation") for text in texts)
-    assert any(record.get("problem") == "token" for record in records)
+    assert [one["message"].partition(" caller ")[2] for one in records if one.get("problem") == "token"] == [
+        "-: the token is missing or wrong: this server knows its callers by a token"
+    ]
     assert any(re.fullmatch(r"session .{6}… ended: the server is stopping", text) for text in texts)
     assert TOKEN not in "".join(logs)
 

@@ -159,7 +159,9 @@ def _complaint(
         complaint = try_to_create(container, name, manager)
         if not complaint:
             kill(container)
-    return complaint
+            return None
+    # Its own cgroup has never existed, so the one that lacks the controller is above.
+    return complaint._replace(message=complaint.message.replace(f"/{container}'", "'"))
 
 
 def _enforcement(manager: tuple[str, ...]) -> Enforcement:

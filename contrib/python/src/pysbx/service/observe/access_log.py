@@ -36,11 +36,19 @@ def route_of(scope: Scope) -> str:
     return re.sub(r":\w+}", "}", path)  # without the converter of a parameter
 
 
+def usual(problem: Problem) -> bool:
+    """Return whether a server has such problems although it does what it should."""
+    return problem.kind.status < SERVERS or problem.kind is STOPPING
+
+
+def fields_of(problem: Problem) -> dict[str, str]:
+    """Return a problem as fields of a record."""
+    return {"problem": problem.kind.name, "detail": clean(shortened(problem.detail))}
+
+
 def note(problem: Problem) -> None:
     """Log a problem: as a warning if the server could not do what it should."""
-    usual = problem.kind.status < SERVERS or problem.kind is STOPPING
-    level = logging.INFO if usual else logging.WARNING
-    fields = {"problem": problem.kind.name, "detail": clean(shortened(problem.detail))}
+    level, fields = logging.INFO if usual(problem) else logging.WARNING, fields_of(problem)
     refused.log(level, "%s: %s", problem.kind.title, fields["detail"], extra={"fields": fields})
 
 
@@ -85,12 +93,18 @@ class AccessLog:
             self._meters.answered(method, route, status, seconds)
             answered(span, method, route, status, name_of(who))
             self._audit.request(method, shown, status, caller=who, route=route, peer=scope.get("client") or None)
+            why: dict[str, str] = {}
             if (problem := answered_with.get()) is not None:
                 self._meters.refused(problem.kind.name)
-                note(problem)
+                if usual(problem):
+                    why = fields_of(problem)
+                else:
+                    note(problem)
             level = logging.DEBUG if route in PROBES else logging.INFO
             if logger.isEnabledFor(level):
                 name = name_of(who)
                 fields = {"method": method, "path": shown, "status": status, "caller": name, "bytes": size}
                 text = f"{method} {shown} {status} {seconds * 1000:.0f} ms {size} bytes caller {name}"
-                logger.log(level, "%s", text, extra={"fields": {**fields, "seconds": round(seconds, 4)}})
+                if problem is not None and why:
+                    text += f": {problem.kind.title}: {why['detail']}"
+                logger.log(level, "%s", text, extra={"fields": {**fields, "seconds": round(seconds, 4), **why}})
