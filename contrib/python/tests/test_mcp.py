@@ -390,6 +390,8 @@ def test_sessions_are_listed_forked_and_interrupted(small: Server) -> None:
         assert (await slow)["error"]["type"] == "KeyboardInterrupt"
         late = await call("run_in_session", session_id=first, code=SLEEP, timeout_sec=0.3)
         assert (late["timed_out"], late["session_ended"]) == (True, "")
+        said = await client.call_tool("run_in_session", {"session_id": first, "code": SLEEP, "timeout_sec": 0.3})
+        assert "\nTimeout: not done after 0.3 seconds: interrupted\n" in text_of(said)
         assert {one["session_id"] for one in (await call("list_sessions"))["sessions"]} >= {first, second}
         for session in (first, second):
             await call("end_session", session_id=session)

@@ -37,7 +37,7 @@ def test_standard_error_is_that_of_a_program(source: str, tmp_path: Path) -> Non
     command = [sys.executable, "program.py"]
     there = subprocess.run(command, capture_output=True, cwd=tmp_path, text=True, check=False)
     seen: list[str] = []
-    done = run_code(source, files={"program.py": source}, name="program.py", on_stderr=seen.append)
+    done = run_code(source, name="program.py", on_stderr=seen.append)
     assert done.stderr == there.stderr.replace(str(tmp_path), "/work")
     assert "".join(seen) == done.stderr
     assert done.stdout == there.stdout

@@ -34,6 +34,7 @@ from pysbx import (
     run_code,
 )
 from pysbx.base import runtime
+from pysbx.calls.execution import unsaid
 from tests.servers import killed_owner
 
 
@@ -374,6 +375,7 @@ def test_a_run_that_takes_too_long_is_interrupted_and_the_session_goes_on() -> N
             assert done.error is not None
             assert done.error.type == "Timeout"
             assert "seconds: interrupted" in done.error.message
+            assert unsaid(done) == f"Timeout: not done after {limit or 1} seconds: interrupted\n"
             assert "timeout_sec" in (done.error.hint or "")
         with pytest.raises(SandboxTimeoutError, match="not done after 1 seconds: interrupted"):
             session.call(time.sleep, 60)

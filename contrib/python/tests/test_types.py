@@ -55,6 +55,7 @@ four: str = text(4)
 five: int = Counter().more(4)
 six: float = asyncio.run(main())
 done: Execution = run_code("1", files={Path("a.txt"): "x"}, argv=[Path("a.txt")])
+run_code("1", files={"a.txt": "x", "b.bin": b"y"})
 with Sandbox() as session:
     seven: Execution = session.run("1")
 """

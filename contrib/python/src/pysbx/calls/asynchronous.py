@@ -6,7 +6,6 @@ import asyncio
 import functools
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from pysbx.base.threads import run_in_thread, run_interrupted
@@ -40,7 +39,7 @@ def _in_thread(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate
 async def run_code_async(
     source: str | bytes,
     *,
-    files: Files | Mapping[Path, bytes | str] | None = None,
+    files: Files | None = None,
     argv: Iterable[str | os.PathLike[str]] = (),
     stdin: bytes | str = b"",
     module: str = "",

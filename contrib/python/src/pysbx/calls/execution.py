@@ -11,7 +11,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from pysbx.base import log
@@ -59,7 +59,8 @@ MAX_FILES = 256 * 1024 * 1024
 ENDINGS = {"Timeout": "timeout", "MemoryError": "memory", "PolicyViolation": "violation", "Crash": "crash"}
 OK, EXCEPTION, EXIT = "ok", "exception", "exit"
 
-Files = Mapping[str, bytes | str]
+# With any type of name, a literal may have contents of both types: a union of two mappings has no common one.
+Files = Mapping[Any, bytes | str]
 
 
 @dataclass(frozen=True)
@@ -193,8 +194,12 @@ def unsaid(done: Execution) -> str:
     """Return the error of a run as text, or "" if it is on its standard error, where Python prints it."""
     if done.error is None or done.error.shown:
         return ""
-    said = done.error.traceback or f"{done.error.type}: {done.error.message}\n"
-    return "" if done.error.traceback and said[-MAX_SAID:] in done.stderr else said
+    last = f"{done.error.type}: {done.error.message}\n"
+    said = done.error.traceback or last
+    if not done.error.traceback or said[-MAX_SAID:] not in done.stderr:
+        return said
+    # The traceback of a session's timeout ends in KeyboardInterrupt.
+    return last if done.timed_out else ""
 
 
 def as_text(value: object, what: str) -> str:
@@ -257,7 +262,7 @@ def _place(name: str) -> str | None:
     return inner if inner is None or place == PLACES[0] else place + inner
 
 
-def checked_files(files: Files | Mapping[Path, bytes | str]) -> CheckedFiles:
+def checked_files(files: Files) -> CheckedFiles:
     """Return files to put into a sandbox, as bytes, by path relative to /work, or absolute in /output or /tmp.
 
     Raises:
@@ -477,7 +482,7 @@ def execution(  # noqa: PLR0917 (each of another type)
 def run_code(
     source: str | bytes,
     *,
-    files: Files | Mapping[Path, bytes | str] | None = None,
+    files: Files | None = None,
     argv: Iterable[str | os.PathLike[str]] = (),
     stdin: bytes | str = b"",
     module: str = "",
@@ -495,8 +500,8 @@ def run_code(
         argv: its arguments.
         stdin: what it reads from standard input.
         module: the name of a module to run instead, as `python -m` does.
-        name: what it finds in sys.argv[0]. If `files` has one of this name, the program is run as that file: it has
-            a __file__, which is its name in tracebacks as well.
+        name: of the program. A relative one is that of a file in /work, which has the source unless it is in `files`:
+            the program's __file__, its sys.argv[0], and its name in tracebacks. Any other is sys.argv[0] alone.
         on_stdout: called with text of standard output as it comes.
         on_stderr: called with text of standard error as it comes.
         tools: functions of this program that the code may call, by name: see Tools.
@@ -528,7 +533,7 @@ def run_chosen(
     chosen: Options,
     source: str | bytes,
     *,
-    files: Files | Mapping[Path, bytes | str] | None = None,
+    files: Files | None = None,
     argv: Iterable[str | os.PathLike[str]] = (),
     stdin: bytes | str = b"",
     module: str = "",
@@ -544,6 +549,8 @@ def run_chosen(
     `begun` is called with the container, which can be interrupted from then on.
     """
     named = checked_files(files if files is not None else {})
+    if not module and not name.startswith("-") and safe_name(name) == name and name not in named:
+        named = CheckedFiles(named | {name: as_bytes(source, "source")})
     file = str(WORK / name) if name in named and not module else ""
     arguments = [module or file or name, *as_texts(argv, "argv")]
     request = run_request(source, chosen, last=True, argv=arguments, module=module, stdin=stdin, file=file)

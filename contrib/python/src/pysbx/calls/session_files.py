@@ -103,7 +103,7 @@ class Filed(Core):
         check_file(answer, path)
         return answer
 
-    def put(self, files: Files | Mapping[Path, bytes | str]) -> None:
+    def put(self, files: Files) -> None:
         """Write files, by path relative to /work, or absolute in /work, /output or /tmp: all of them, or none.
 
         Raises:

@@ -94,13 +94,13 @@ class Usage:
         wall_sec: time by the clock, from its start to its end, in seconds.
         cpu_sec: CPU time of all its processes, and of the runtime for it, in seconds.
         peak_memory_mb: the most memory that one of its processes has held, in MiB, until the last answer. The sandbox
-            itself reports it; 0 if it did not. It cannot be measured from outside: the peak of a process persists
-            across execve(2), and the runtime begins as a copy of this program.
+            itself reports it; None if it was killed before. It cannot be measured from outside: the peak of a process
+            persists across execve(2), and the runtime begins as a copy of this program.
     """
 
     wall_sec: float = 0.0
     cpu_sec: float = 0.0
-    peak_memory_mb: float = 0.0
+    peak_memory_mb: float | None = None
 
 
 class Container:
@@ -146,7 +146,7 @@ class Container:
         # Takes a container that has answered its last request; it waits for the end, and closes it.
         self.successor: Callable[[Container], bool] | None = None
         self._answered = False
-        self._peak = 0.0
+        self._peak: float | None = None
         self._began = time.monotonic()
         self._options = bundle.options
         self.name = f"{reaper.prefix()}{next(_numbers)}"
@@ -287,8 +287,8 @@ class Container:
             self._wait(deadline, late, sending=sending)
             if self._socket is None:
                 self._end_without_answer(deadline)
-        peak = message.pop("peak_kib", 0)
-        self._peak = peak / 1024 if isinstance(peak, int) else 0.0
+        peak = message.pop("peak_kib", None)
+        self._peak = peak / 1024 if isinstance(peak, int) else None
         if last and self.successor is None:
             self._finish(min(deadline, time.monotonic() + GRACE_SEC))
         else:

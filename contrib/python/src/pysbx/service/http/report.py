@@ -36,11 +36,11 @@ class Artifact(BaseModel):
 
 
 class Used(BaseModel):
-    """The resources that the run has used. The sandbox itself reports the memory."""
+    """The resources that the run has used. The sandbox itself reports the memory: null if it was killed."""
 
     wall_sec: float
     cpu_sec: float
-    peak_memory_mb: float
+    peak_memory_mb: float | None
 
 
 class Finding(BaseModel):

@@ -234,7 +234,11 @@ function showResult(done, choice) {
   showFacts(done);
   const said = by("output").textContent;
   if (done.value !== null) write((said && !said.endsWith("\n") ? "\n" : "") + done.value + "\n", "value");
-  if (done.error && !said.includes(done.error.message)) write(`${done.error.traceback || `${done.error.type}: ${done.error.message}`}\n`, "bad");
+  if (done.error && !said.includes(done.error.message)) {
+    const { type, message, traceback } = done.error;
+    // The traceback of a session's timeout is there, and ends in KeyboardInterrupt.
+    write(`${traceback && !said.includes(traceback) ? traceback : `${type}: ${message}`}\n`, "bad");
+  }
   if (done.error && done.error.hint) write(`Hint: ${done.error.hint}\n`, "warn");
   done.displays.forEach((bundle, at) => showDisplay(bundle, at, choice));
   done.artifacts.forEach(showFile);
