@@ -1,13 +1,17 @@
-"""Put the licence into source archives, the runtime into wheels, and the publisher's address into both.
+"""Put the licence into source archives, the runtime into wheels, and commit and publisher's address into both.
 
 The address is in the project's URLs, and in the links of the description, which an index shows without the repository.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import re
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,23 @@ HERE = "contrib/python"
 LINK = re.compile(r"\[([^\[\]]+)\]\((?![a-z]+:|#)([^()\s#]+)(#[^()\s]*)?\)")
 # Code in which brackets are no links: blocks and spans.
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+# The file of the version, and its line.
+VERSIONED, VERSION = "pysbx/version.py", re.compile(r'(?<=^VERSION = ")[^"]*', re.MULTILINE)
+
+
+def built_version() -> str:
+    """Return the version: of a development version with the commit, such as 0.3.0.dev0+g0123456789ab.
+
+    A source archive has it already. Without a repository, or without git, the commit is not known.
+    """
+    here = Path(__file__).resolve().parent
+    (version,) = VERSION.findall((here / "src" / VERSIONED).read_text(encoding="utf-8"))
+    commit, top = "", here.parent.parent
+    if ".dev" in version and "+" not in version and (top / ".git").exists():
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            command = ["git", "-C", str(top), "rev-parse", "--short=12", "HEAD"]
+            commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return f"{version}+g{commit}" if commit else version
 
 
 def describe(text: str, address: str) -> str:
@@ -77,7 +98,9 @@ class BuildHook(BuildHookInterface[Any]):
             version: of the target's format.
             build_data: what hatchling lets a hook change.
         """
-        del version
+        if version != "editable":
+            top = "src/" if self.target_name == "sdist" else ""
+            build_data["force_include"][self._write_version()] = top + VERSIONED
         licence = Path(self.root, "LICENSE")
         tree = os.environ.get("PYSBX_BUNDLE")
         if self.target_name == "sdist" and licence.is_symlink():
@@ -88,3 +111,20 @@ class BuildHook(BuildHookInterface[Any]):
             build_data["force_include"][tree] = "pysbx/bundled"
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{os.environ['PYSBX_PLATFORM']}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what initialize() has written."""
+        del version, build_data, artifact_path
+        if self._written:
+            shutil.rmtree(self._written)
+
+    _written = ""
+
+    def _write_version(self) -> str:
+        """Write the file of the version with the version that is built, and return its path."""
+        self._written = tempfile.mkdtemp()
+        text = Path(self.root, "src", VERSIONED).read_text(encoding="utf-8")
+        path = Path(self._written, "version.py")
+        path.write_text(VERSION.sub(self.metadata.version, text), encoding="utf-8")
+        path.chmod(0o644)
+        return str(path)

@@ -15,7 +15,7 @@ status_is() {
 
 @test "--version: name, commit, specification and features, a line each" {
     expect 0 runtime --version
-    [[ ${lines[0]} =~ ^pysbx-runtime\ version\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+    [[ ${lines[0]} =~ ^pysbx-runtime\ version\ [0-9]+\.[0-9]+\.[0-9]+(\.dev[0-9]+)?$ ]]
     [[ ${lines[1]} =~ ^commit:\ [0-9a-z]+$ ]]
     [[ ${lines[2]} == "spec: 1.3.0" ]]
     [[ ${lines[3]} == *+SECCOMP* ]]

@@ -8,6 +8,7 @@ import email
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -51,6 +52,29 @@ def test_the_tools_of_its_own_tests_are_no_extras() -> None:
     assert not {"test", "fuzz"} & extras
 
 
+def test_a_development_version_names_its_commit(tmp_path: Path) -> None:
+    place = tmp_path / "contrib/python"
+    (place / "src/pysbx").mkdir(parents=True)
+    shutil.copy(PROJECT / "hatch_build.py", place)
+
+    def built(version: str) -> str:
+        (place / "src/pysbx/version.py").write_text(f'VERSION = "{version}"\n')
+        command = [sys.executable, "-c", "import hatch_build; print(hatch_build.built_version())"]
+        return subprocess.run(command, cwd=place, capture_output=True, text=True, check=True).stdout.strip()
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.test", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert built("9.0.0.dev0") == "9.0.0.dev0"  # an archive
+    git("init", "--quiet")
+    assert built("9.0.0.dev0") == "9.0.0.dev0"  # there is no commit yet
+    git("commit", "--quiet", "--allow-empty", "--message", "one")
+    assert built("9.0.0.dev0") == f"9.0.0.dev0+g{git('rev-parse', '--short=12', 'HEAD')}"
+    for version in ("9.0.0", "9.0.0.dev0+g0123456789ab"):
+        assert built(version) == version
+
+
 def test_without_an_address_there_are_no_urls() -> None:
     assert not metadata("").get("urls")
 
@@ -72,6 +96,7 @@ def description_in_wheel(folder: Path, address: str) -> str:
     with zipfile.ZipFile(made) as wheel:
         (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
         found = email.message_from_bytes(wheel.read(name))
+        assert f'\nVERSION = "{found["Version"]}"\n' in wheel.read("pysbx/version.py").decode()
     assert found["Description-Content-Type"] == "text/markdown"
     return str(found.get_payload())
 

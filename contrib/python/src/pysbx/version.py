@@ -1,3 +1,3 @@
-"""The version of pysbx and of pysbx-runtime. The Makefile and pyproject.toml read it from here."""
+"""The version of pysbx and of pysbx-runtime. The Makefile and hatch_build.py read it from here."""
 
-VERSION = "0.2.0"
+VERSION = "0.3.0.dev0"
