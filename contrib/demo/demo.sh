@@ -31,10 +31,12 @@ done_line() {
     printf '%s  %-*s %s%7d ms%s\n' "${live:+$'\r\e[K'}" "$width" "$1" "$dim" "$2" "$plain"
 }
 
-# Run a command with its output in a log. On a terminal, one line shows its running time and its last output.
+# Run a command with its output in a log. On a terminal, one line shows its running time and its last output; elsewhere
+# the title is there when it begins.
 working() {
     local title=$1 began log job rc=0
     shift
+    [[ $live ]] || printf '  %-*s ' "$width" "$title"
     began=$(milliseconds)
     log=$(mktemp)
     # A separate process group, so that all of it can be ended.
@@ -52,14 +54,15 @@ working() {
     wait "$job" || rc=$?
     trap 'exit 130' INT TERM
     if ((rc)); then
-        [[ ! $live ]] || printf '\r\e[K'
+        if [[ $live ]]; then printf '\r\e[K'; else echo; fi
         cat "$log" >&2
         rm -f "$log"
         # The command's own output is the reason.
         exit 1
     fi
     rm -f "$log"
-    done_line "$title" "$(($(milliseconds) - began))"
+    [[ ! $live ]] || printf '\r\e[K  %-*s ' "$width" "$title"
+    printf '%s%7d ms%s\n' "$dim" "$(($(milliseconds) - began))" "$plain"
 }
 
 # Run a command, store its output in $output, and its time in milliseconds in $took.

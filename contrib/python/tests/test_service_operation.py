@@ -215,11 +215,13 @@ def run_some(options: tuple[str, ...], folder: Path) -> list[str]:
     return said.splitlines()
 
 
-def test_a_level_is_chosen(tmp_path: Path) -> None:
+def test_a_level_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)  # whose journal would add the time
     assert not [line for line in run_some(("--log-level", "error"), tmp_path) if " INFO: " in line]
     debug = run_some(("--log-level", "debug"), tmp_path)
     assert any(" DEBUG: run ended: ok, exit code 0, " in line for line in debug)
     assert any(" INFO: POST /v1/run 200 " in line for line in debug)
+    assert all(re.match(r"2[0-9-]{9}T[0-9:.]{12}\+00:00 [A-Za-z]+: ", line) for line in debug), debug
 
 
 def test_a_profile_that_cannot_be_prepared_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

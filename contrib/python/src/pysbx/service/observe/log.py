@@ -115,7 +115,8 @@ class Log(logging.Handler):
 
     def greet(self, text: str) -> None:
         """Say that the server is there, at any level."""
-        self._write(self._object("INFO", PACKAGE, text, {}) if self._json else text)
+        dated = f"{timestamp()} {text}" if self._dated else text
+        self._write(self._object("INFO", PACKAGE, text, {}) if self._json else dated)
 
     def report(self) -> None:
         """Say how many records were suppressed in periods that are over; to be called from time to time."""
