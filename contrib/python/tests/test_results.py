@@ -39,6 +39,7 @@ def test_standard_error_is_that_of_a_program(source: str, tmp_path: Path) -> Non
     seen: list[str] = []
     done = run_code(source, name="program.py", on_stderr=seen.append)
     assert done.stderr == there.stderr.replace(str(tmp_path), "/work")
+    assert run_code(source.encode(), name="program.py").stderr == done.stderr
     assert "".join(seen) == done.stderr
     assert done.stdout == there.stdout
     assert done.error is not None

@@ -5,6 +5,7 @@ A line is changed only if Python finds a syntax error in it. So text in strings,
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
 import re
@@ -58,7 +59,10 @@ def _first_error(source: str) -> int:
 def plain(source: str | bytes) -> str | bytes:
     """Return source text of a notebook as Python: lines with % and ! become calls. Other errors stay."""
     if not isinstance(source, str):
-        return source
+        try:
+            source = importlib.util.decode_source(source)
+        except (SyntaxError, UnicodeDecodeError):
+            return source
     first, _, rest = source.lstrip("\n").partition("\n")
     cell = CELL.match(first)
     if cell is not None:

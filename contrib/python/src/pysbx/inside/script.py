@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import importlib.util
 import itertools
 import linecache
 import os
@@ -47,7 +48,7 @@ def _evaluate(tree: Any, name: str, mode: str, scope: dict[str, Any], *, awaits:
 
 
 def execute(
-    source: str,
+    source: str | bytes,
     name: str,
     scope: dict[str, Any],
     *,
@@ -58,7 +59,7 @@ def execute(
     """Execute source text and return the repr of its last expression, if it ends with one that is not None.
 
     Args:
-        source: the text.
+        source: the text; bytes have an encoding as in a file.
         name: its name in tracebacks.
         scope: the names.
         shown: the text for tracebacks, if that is another one.
@@ -69,7 +70,8 @@ def execute(
     tree: Any = compile(source, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     # A last line without an end would move the carets of a traceback by one.
     text = shown or source
-    linecache.cache[name] = (len(text), None, f"{text!s}\n".splitlines(keepends=True), name)
+    lines = text if isinstance(text, str) else importlib.util.decode_source(text)
+    linecache.cache[name] = (len(text), None, f"{lines}\n".splitlines(keepends=True), name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     _evaluate(tree, name, "exec", scope, awaits=notebook)
     if not isinstance(last, ast.Expr):
