@@ -109,7 +109,7 @@ def test_a_file_of_requirements(wheels: Path, tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("thing\n--index-url https://x.example\n", "line 2: '--index-url https://x.example': options of pip"),
-        ("\n\ngit+https://x.example/y\n", "line 3: 'git\\+https://x.example/y' is not a requirement"),
+        ("\n\ngit+https://x.example/y\n", "line 3: 'git\\+https://x.example/y' .*, or clone it, and give its path"),
         ("-r requirements.txt\n", "more than 10 files"),
         ("-r none.txt\n", "none.txt': No such file"),
         ("-c x.txt\n", "line 1: '-c x.txt'"),

@@ -25,6 +25,7 @@ from pysbx.options.mount import absolute_path
 
 NAME = "dependencies"
 EXAMPLES = "such as 'pandas>=2', './project' or '-r requirements.txt'"
+FETCH = ": download what the URL names, or clone it, and give its path"
 HASHES = re.compile(r"(?:\s+--hash=sha(?:256|384|512):[0-9a-f]+)+\Z")
 PROJECT = re.compile(r"(?P<path>.+?)(?P<extras>\[[\w\s,.-]+\])?", re.DOTALL)
 BEGINNINGS = ("./", "../", "/", "~/")
@@ -120,14 +121,13 @@ def normalise(requirement: object) -> str:
     try:
         found = Requirement(text[: hashes.start()] if hashes else text)
     except (ValueError, RecursionError) as error:  # of a version too long, of a marker with brackets within each other
-        raise wrong(NAME, f"{requirement!r:.200} is not a requirement {EXAMPLES}") from error
+        remedy = FETCH if "://" in text else ""
+        raise wrong(NAME, f"{requirement!r:.200} is not a requirement {EXAMPLES}{remedy}") from error
     if found.url:
         parts = urlsplit(found.url)
         if parts.scheme == "file" and not parts.netloc:
             return _project(unquote(parts.path) + _extras(found.extras))
-        raise wrong(
-            NAME, f"{requirement!r} is not a requirement {EXAMPLES}: download what the URL names, and give its path"
-        )
+        raise wrong(NAME, f"{requirement!r} is not a requirement {EXAMPLES}{FETCH}")
     sums = "".join(f" {part}" for part in sorted(hashes.group().split())) if hashes else ""
     marker = f" ; {found.marker}" if found.marker else ""
     return f"{canonicalize_name(found.name)}{_extras(found.extras)}{found.specifier}{marker}{sums}"
