@@ -116,7 +116,8 @@ struct speaker {
 
 static int too_late(struct speaker *s, struct error *err)
 {
-    return error_text(err, -ETIMEDOUT, "%s: not finished after %u seconds of all imports",
+    return error_text(err, -ETIMEDOUT,
+                      "%s: not finished after %u seconds of all imports (template.timeout in warm.json)",
                       stage(&s->creation->arena, s->text.module), s->timeout);
 }
 

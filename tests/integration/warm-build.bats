@@ -173,7 +173,7 @@ snapshots() {
 import slow: the interpreter ended with exit code 3|import os; os._exit(3)
 import slow: the interpreter was killed by signal 11 (Segmentation fault)|import ctypes; ctypes.string_at(8)
 import slow: SystemExit: 4|import sys; sys.exit(4)
-import slow: not finished after 5 seconds|import time; time.sleep(1000)
+import slow: not finished after 5 seconds of all imports (template.timeout in warm.json)|import time; time.sleep(1000)
 the imports start a process|import os, time; os.fork() or time.sleep(1000)
 IMPORTS
 }
