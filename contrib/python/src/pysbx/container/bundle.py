@@ -39,6 +39,8 @@ PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")
 UNUSED_SEC = 30 * 86400
 HIDDEN = ("nosuid", "nodev")
 TEMPORARY = ("/tmp", "/work", "/output")
+# Models know this directory from other sandboxes. Here it is another name of /work.
+DATA = ("/mnt/data", "../work")
 # Of a session, for packages that are added later: see inside/packages.py.
 PACKAGES = "/.packages"
 # The kernel keeps at most some hundred KiB of output for each: see memory_without_cgroup.py, SPARE.
@@ -354,6 +356,12 @@ def _files(options: Options) -> dict[str, str]:
     return FILES | {"sys/devices/system/cpu/online": f"0-{last}\n" if last else "0\n"}
 
 
+def _links(interpreter: Interpreter, config: Json) -> list[tuple[str, str]]:
+    """Return the links of the root. A mount at or below /mnt, and the /mnt of an image, take precedence."""
+    taken = [mount["destination"] for mount in config["mounts"]] + [name for name, _ in interpreter.links]
+    return [*interpreter.links, *[DATA] * (not any(f"{name}/".startswith("/mnt/") for name in taken))]
+
+
 def _write_root(root: int, config: Json, links: Iterable[tuple[str, str]], files: Mapping[str, str]) -> None:
     """Write files, and a place for each mount, into an empty directory."""
     from pysbx.base import beneath  # noqa: PLC0415 (most programs find their bundle made)
@@ -362,6 +370,8 @@ def _write_root(root: int, config: Json, links: Iterable[tuple[str, str]], files
         # The links of a root that the caller names may lead anywhere. The following files are created where they lead
         # within the root.
         for name, target in links:
+            if name == DATA[0]:
+                os.mkdir("mnt", dir_fd=root)
             os.symlink(target, name[1:], dir_fd=root)
         for name, text in files.items():
             beneath.write_in_root(root, name, text.encode())
@@ -504,13 +514,14 @@ def prepare(
     # A mount point in the bundle is a file or a directory, depending on its source.
     kinds = [os.path.isdir(mount.source) for mount in options.mounts]
     files = _files(options)
-    about = json.dumps([config, kinds, interpreter.links, files], sort_keys=True)
+    links = _links(interpreter, config)
+    about = json.dumps([config, kinds, links, files], sort_keys=True)
     key = hashlib.sha256(about.encode()).hexdigest()[:24]
     path = private_directory(run_directory() / "bundles") / key
     if (path / "rootfs").is_dir():
         os.utime(path)
     else:
-        _make_bundle(path, config, interpreter.links, files)
+        _make_bundle(path, config, links, files)
     if options.workdir not in TEMPORARY:
         from pysbx.container import workdir  # noqa: PLC0415 (few programs choose a directory)
 

@@ -276,7 +276,7 @@ def rootfs_interpreter(directory: str, called: str = "", variables: Mapping[str,
             mode = os.stat(name, dir_fd=root, follow_symlinks=False).st_mode
             if stat.S_ISLNK(mode):
                 links.append((f"/{name}", os.readlink(name, dir_fd=root)))
-            elif stat.S_ISDIR(mode):
+            elif stat.S_ISDIR(mode) and (name != "mnt" or os.listdir(path / name)):  # an empty one is bundle.py's
                 mounts.append(Mount(str(path / name), f"/{name}"))
         program = next((name for name in pythons if beneath.is_file(root, name)), None)
     except OSError as error:

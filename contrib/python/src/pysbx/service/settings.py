@@ -96,7 +96,7 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._Argume
         help="start without some cgroup controllers; rlimits bound memory much less",
     )
     command_line.add(parser)
-    parser.set_defaults(agent_sandbox=False)
+    parser.set_defaults(agent_sandbox=False, compatible=())
     return group
 
 
@@ -107,6 +107,12 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         "--agent-sandbox",
         action="store_true",
         help="also answer clients of Kubernetes' agent-sandbox: POST /execute, …",
+    )
+    group.add_argument(
+        "--compatible",
+        type=lambda text: tuple(text.split(",")),
+        metavar="NAMES",
+        help="also answer clients of these services: dify, librechat",
     )
 
 
@@ -147,6 +153,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         log_level=arguments.log_level,
         log_format=arguments.log_format,
         agent_sandbox=arguments.agent_sandbox,
+        compatible=arguments.compatible,
         tools=arguments.tools,
         **found,
     )

@@ -76,8 +76,11 @@ def _by_name(scope: Scope) -> dict[str, str]:
 
 
 def credential(scope: Scope) -> str:
-    """Return what a request says in Authorization, or in X-Pysbx-Token: some proxies keep the first to themselves."""
-    token = _header(scope, b"x-pysbx-token")
+    """Return what a request says in Authorization, or in X-Pysbx-Token: some proxies keep the first to themselves.
+
+    Dify and LibreChat send X-Api-Key.
+    """
+    token = _header(scope, b"x-pysbx-token") or _header(scope, b"x-api-key")
     return _header(scope, b"authorization") or (f"Bearer {token}" if token else "")
 
 

@@ -587,6 +587,8 @@ def make_api(works: State) -> FastAPI:
     """Return the application; an Admission belongs before it."""
     from pysbx.service.http.agent_sandbox import add_agent_sandbox  # noqa: PLC0415 (it uses this module)
     from pysbx.service.http.commands import add_commands  # noqa: PLC0415 (the same)
+    from pysbx.service.http.dify import add_dify  # noqa: PLC0415 (beside those)
+    from pysbx.service.http.librechat import add_librechat  # noqa: PLC0415 (beside those)
     from pysbx.service.http.terminals import add_terminals  # noqa: PLC0415 (beside that)
     from pysbx.service.http.workspace import add_workspace  # noqa: PLC0415 (beside that)
 
@@ -627,6 +629,10 @@ def make_api(works: State) -> FastAPI:
     add_plain(app, offer, jobs, execute=not works.agent_sandbox)
     if works.agent_sandbox:
         add_agent_sandbox(app, offer, sessions)
+    if "dify" in works.compatible:
+        add_dify(app, offer, jobs)
+    if "librechat" in works.compatible:
+        add_librechat(app, offer, jobs)
     add_pages(app, agent_sandbox=works.agent_sandbox)
     _add_sessions(app, offer, jobs, sessions, book)
     add_commands(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))

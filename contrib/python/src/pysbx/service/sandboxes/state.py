@@ -24,6 +24,8 @@ from pysbx.service.sandboxes.preparation import Preparation, Until
 from pysbx.service.sandboxes.readiness import Probe
 from pysbx.service.sandboxes.sessions import Sessions
 
+# Services whose clients can use this one instead.
+COMPATIBLE = ("dify", "librechat")
 # Of Settings, positive numbers; and what may be left to the server.
 NUMBERS = ("at_once", "sessions", "idle_sec", "request_mb", "artifact_mb", "snapshots_per_caller")
 BOUNDS = ("connections", "connections_per_peer", "calls_per_hour", "cpu_per_hour", "sessions_per_caller", "park_sec")
@@ -58,6 +60,7 @@ class Settings:
         log_format: text or json.
         tools: names of the tools that a model gets; by default all.
         agent_sandbox: also answer as a sandbox of agent-sandbox does: see agent_sandbox.py.
+        compatible: names of COMPATIBLE, whose clients are answered too: see dify.py and librechat.py.
     """
 
     options: Options
@@ -87,6 +90,7 @@ class Settings:
     log_format: str = "text"
     tools: tuple[str, ...] = ()
     agent_sandbox: bool = False
+    compatible: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse values that are not allowed."""
@@ -96,6 +100,11 @@ class Settings:
                 raise ValueError(f"{name}: {value} is not a positive number")
         if self.waiting < 0:
             raise ValueError(f"waiting: {self.waiting} is negative")
+        for name in self.compatible:
+            if name not in COMPATIBLE:
+                raise ValueError(f"compatible: '{name}' is not one of: {', '.join(COMPATIBLE)}")
+        if self.agent_sandbox and "librechat" in self.compatible:
+            raise ValueError("compatible: librechat and agent_sandbox have routes in common: start two servers")
         check_origins(self.origins)
         check_proxies(self.trusted_proxies)
         if self.tls_key is not None and self.tls_cert is None:
@@ -118,7 +127,7 @@ class State:
             ValueError: there is no such profile, or a requirement is malformed.
         """
         self.log = journal
-        self.agent_sandbox = settings.agent_sandbox
+        self.agent_sandbox, self.compatible = settings.agent_sandbox, settings.compatible
         left = leftovers.remove()
         self._claim = leftovers.Claim()
         self.offer = Choices(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
