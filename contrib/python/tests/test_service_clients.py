@@ -29,8 +29,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with server(*options, *audit, listen="127.0.0.1:0", token=TOKEN) as found:
         found.client.headers = httpx.Headers({"X-Api-Key": TOKEN})
         yield found
-    ran = [json.loads(line) for line in (folder / "audit").read_text().splitlines()]
-    assert {one["caller"] for one in ran if one["event"] == "run"} != set()
+    noted = (folder / "audit").read_text()
+    assert "run" in {json.loads(line)["event"] for line in noted.splitlines()}
+    logged = "".join(found.log)
+    assert re.search(r" GET /v1/download/[\w-]{6}…/[\w-]{21} 200 ", logged)
+    assert not re.search(r"/v1/\w+/[\w-]{21}", logged + noted)
 
 
 def test_a_wrong_key_is_refused(service: Server) -> None:

@@ -95,7 +95,7 @@ class Store:
     def find(self, session: str, identifier: str) -> Kept:
         """Return a file, or raise the problem that there is none."""
         if (kept := self.files.get((session, identifier))) is None:
-            raise Problem(NO_FILE, f"{session:.100}/{identifier:.100}: it has never been, or was removed since")
+            raise Problem(NO_FILE, "it has never been, or was removed since")
         return kept
 
     def remove(self, session: str, identifier: str) -> None:

@@ -16,8 +16,9 @@ from pysbx.service.observe.traces import answered, request_span
 
 logger, refused = logging.getLogger(log.ACCESS), logging.getLogger(log.REFUSED)
 
-# At a Unix socket a session is known by its identifier alone, so no log has the whole of it.
-SESSION = re.compile(r"(?<=/v1/sessions/)([^/]{6})[^/]+")
+# At a Unix socket a session is known by its identifier alone, so no log has the whole of it. Those of librechat.py have
+# 21 characters.
+SESSION = re.compile(r"(/v1/(?:sessions/[^/]{6}|(?:files|download)/[\w-]{6}(?=[\w-]{15}(?:/|$))))[^/]+")
 MAX_PATH = 200
 # If a client has gone: the status that nginx logs.
 GONE = 499
