@@ -209,6 +209,22 @@ def test_links_of_a_root_in_the_place_of_our_own(rootfs: Path, tmp_path: Path, n
     assert everything_in(goal) == [str(goal / "secret")]
 
 
+REAL = "import os; print(os.path.realpath('/mnt/data'))"
+
+
+@pytest.mark.parametrize(("made", "real"), [("", "/work"), ("mnt", "/work"), ("mnt/disk", "/mnt/data")])
+def test_mnt_data_of_a_root_is_another_name_of_work(rootfs: Path, made: str, real: str) -> None:
+    (rootfs / made).mkdir(parents=True, exist_ok=True)
+    assert run_code(REAL, rootfs=str(rootfs)).stdout == f"{real}\n"
+
+
+def test_a_mount_at_mnt_data_is_no_other_name_of_work(tmp_path: Path) -> None:
+    (tmp_path / "own").touch()
+    source = f"{REAL}; open('/mnt/data/a', 'w'); print(os.listdir('/work'))"
+    assert run_code(source).stdout == "/work\n['a']\n"
+    assert run_code(f"{REAL}; os.listdir('/mnt/data')", mounts=[Mount(tmp_path, "/mnt/data")]).value == "['own']"
+
+
 def test_links_of_a_root_that_lead_in_a_circle_are_refused(rootfs: Path) -> None:
     (rootfs / "etc").symlink_to("other")
     (rootfs / "other").symlink_to("etc")
