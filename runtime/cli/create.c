@@ -71,8 +71,11 @@ static const struct option run_options[] = {
     {"detach", 'd', OPTION_FLAG, AT(detach), NULL, "return when the program has started", NULL},
     {"status-file", 0, OPTION_STRING, AT(status_file), "FILE", "write how the program has ended to this file",
      NULL},
-    {"block-fd", 0, OPTION_COUNT, AT(block_fd), "N",
-     "start the program when descriptor N can be read; delete the container if N is closed instead", NULL},
+    {"compare-fd", 0, OPTION_COUNT, AT(compare_fd), "N",
+     "for a byte from socket N, compare the snapshot's files again, and send the result; kill the program if "
+     "N "
+     "is closed before",
+     NULL},
     {"keep", 0, OPTION_FLAG, AT(keep), NULL, "do not delete the container when the program has ended", NULL},
     {"no-subreaper", 0, OPTION_FLAG, AT(no_subreaper), NULL, "leave orphaned processes to the system's init",
      NULL},

@@ -38,6 +38,7 @@ void creation_release(struct creation *c)
     fd_close(&c->pidfd);
     fd_close(&c->pidfd_socket);
     fd_close(&c->status_file);
+    fd_close(&c->inside);
     fd_close(&c->dir);
     fd_close(&c->root);
     arena_free(&c->arena);
@@ -73,8 +74,7 @@ static void fill_record(struct creation *c, const struct create_options *options
         .no_new_keyring = options->no_new_keyring,
         .traceable = plan->traceable,
         .has_init = plan->process.first.wanted,
-        .executes =
-            c->goal == CREATION_RUNS && plan->has_process && options->block_fd == 0 && executes_unasked(plan),
+        .executes = c->goal == CREATION_RUNS && plan->has_process && executes_unasked(plan),
         .chrooted = (plan->namespaces.make & CLONE_NEWNS) == 0,
         .mount_namespace = joined_mount_namespace(plan),
         .cgroup = plan->cgroup->ref,
@@ -222,12 +222,12 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
     bool makes = goal != CREATION_STAYS_A_PLAN;
     /* The first step, because the file is told of every error. A descriptor that is missing now may soon be
      * another one. */
-    int missing = options->block_fd != 0 && fcntl((int)options->block_fd, F_GETFD) < 0 ? errno : 0;
+    int missing = options->compare_fd != 0 && fcntl((int)options->compare_fd, F_GETFD) < 0 ? errno : 0;
     out->status_file = makes ? status_file_open(options->status_file, err) : -1;
     if (makes && options->status_file != NULL && out->status_file < 0)
         return out->status_file;
     if (missing != 0)
-        return error_set(err, -missing, "option '--block-fd': descriptor %u", options->block_fd);
+        return error_set(err, -missing, "option '--compare-fd': descriptor %u", options->compare_fd);
     if (source == NULL) {
         int ret = record_check_id(options->id, err);
         if (ret == 0)
@@ -242,10 +242,6 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
     int ret = plan_make(&out->arena, rt, options, source, out->root, &out->plan, err);
     if (ret < 0 || !makes)
         return ret;
-    if (options->block_fd != 0 && out->plan.traceable)
-        return error_text(err, -EINVAL,
-                          "option '--block-fd': processes of another container could trace the first "
-                          "process while it waits: give the container a user namespace");
     log_step("plan", out->plan.bundle);
     out->pidfd_socket = pid_file_connect(options->pidfd_socket, err);
     if (options->pidfd_socket != NULL && out->pidfd_socket < 0)

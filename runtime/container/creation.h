@@ -25,6 +25,7 @@ struct creation {
     int devices;      /* the loaded BPF device filter, -1 for none */
     int pidfd_socket; /* where the pidfd is sent to, -1 for nowhere */
     int status_file;  /* where the end of the program is written to, -1 for nowhere */
+    int inside;       /* run --compare-fd: the root as the program sees it; -1 if it was not restored */
     enum creation_goal goal;
     struct stdio_loan loan;
     /* The cgroup's path as systemd has made it. record.cgroup.path points here. */
@@ -39,6 +40,7 @@ struct creation {
                        .sync = -1,                                                                           \
                        .devices = -1,                                                                        \
                        .pidfd_socket = -1,                                                                   \
+                       .inside = -1,                                                                         \
                        .status_file = -1})
 
 #endif

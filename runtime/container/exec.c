@@ -321,7 +321,7 @@ static int exec_run(struct execution *x, int *exit_code, struct error *err)
     if (x->options->detach)
         return 0;
     int status;
-    ret = wait_for_process(x->pid, x->pidfd, master, &status, err);
+    ret = wait_for_process(x->pid, x->pidfd, master, NULL, &status, err);
     if (ret == 0)
         *exit_code = wait_exit_code(status);
     return ret;

@@ -24,8 +24,6 @@ struct launch_child {
      * `own_pages`: the child has its cgroup and its memory policy, so pages that it touches now are charged
      * to the container. */
     void (*overlap)(const struct launch *launch, bool own_pages);
-    /* The child waits for an order before `check`: do the work that compares no file. */
-    void (*prepare)(const struct process_plan *plan, const char *program);
     /* The child has the container's root, user and capabilities, and has found the program. Return 0, or a
      * negative errno. A launch that cannot begin puts another one into the plan. */
     int (*check)(struct process_plan *plan, const char *program, int channel, struct error *err);
@@ -44,6 +42,9 @@ struct launch_child {
 struct launch_parent {
     /* The child is busy: take over a part of its check, and send the result over `channel` (sync.h). */
     int (*verify)(const struct launch *launch, int channel, struct error *err);
+    /* Compare the files of the program that runs with those beneath `root`, as it sees them. Return 0 if the
+     * program is what a start would make now. */
+    int (*compare)(const struct launch *launch, int root, struct error *err);
     /* The child has given up this launch, for `reason`, and begins in another way. */
     void (*refused)(const struct launch *launch, const struct error *reason);
     /* The child loads `filter`: receive its listener. `pidfd`: the child. */
@@ -81,13 +82,6 @@ static inline void launch_overlap(const struct launch *launch, bool own_pages)
         launch->child->overlap(launch, own_pages);
 }
 
-static inline void launch_prepare(const struct launch *launch, const struct process_plan *plan,
-                                  const char *program)
-{
-    if (launch->child->prepare != NULL)
-        launch->child->prepare(plan, program);
-}
-
 static inline int launch_check(const struct launch *launch, struct process_plan *plan, const char *program,
                                int channel, struct error *err)
 {
@@ -109,6 +103,11 @@ static inline void launch_distrust(const struct launch *launch)
 static inline int launch_verify(const struct launch *launch, int channel, struct error *err)
 {
     return launch->parent->verify != NULL ? launch->parent->verify(launch, channel, err) : 0;
+}
+
+static inline int launch_compare(const struct launch *launch, int root, struct error *err)
+{
+    return root >= 0 && launch->parent->compare != NULL ? launch->parent->compare(launch, root, err) : -1;
 }
 
 static inline void launch_refused(const struct launch *launch, const struct error *reason)

@@ -31,7 +31,7 @@ struct create_options {
     bool init;                  /* the first process is a minimal init: container/first.h */
     bool detach;                /* run only */
     const char *status_file;    /* run only: --status-file; NULL: none */
-    unsigned block_fd;          /* run only: --block-fd; 0: none */
+    unsigned compare_fd;        /* run only: --compare-fd; 0: none */
     bool keep;                  /* run only: leave the state of the stopped container */
     bool no_subreaper;          /* run only */
     bool die_with_runtime;      /* kill the program when its parent ends */

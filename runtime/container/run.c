@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "container/delete.h"
+#include "container/launch.h"
 #include "container/start.h"
 #include "container/status_file.h"
 
@@ -28,12 +29,27 @@ static int run_remove_container(struct creation *c, struct error *err)
     return ret < 0 ? ret : delete_recorded(c->root, c->dir, &c->record, err);
 }
 
+static bool is_unchanged(void *arg)
+{
+    struct creation *c = arg;
+    struct error reason = {0};
+    const struct launch *launch = c->plan.process.launch;
+    int ret = launch_compare(launch, c->inside, &reason);
+    if (ret == -ESTALE)
+        launch_refused(launch, &reason);
+    fd_close(&c->inside);
+    return ret == 0;
+}
+
 /* Wait for the program, and report its end before the cgroup is removed, which counts OOM-killed processes.
  */
-static int wait_for_end(struct creation *c, int master, int *exit_code, struct error *err)
+static int wait_for_end(struct creation *c, const struct create_options *options, int master, int *exit_code,
+                        struct error *err)
 {
     int status;
-    int ret = wait_for_process(c->record.pid, c->pidfd, master, &status, err);
+    struct wait_question question = {options->compare_fd != 0 ? (int)options->compare_fd : -1, is_unchanged,
+                                     c};
+    int ret = wait_for_process(c->record.pid, c->pidfd, master, &question, &status, err);
     if (ret < 0)
         return ret;
     status = first_status(&c->plan.process.first, status);
@@ -56,7 +72,7 @@ int run_finish(struct creation *c, const struct create_options *options, struct 
     cleanup_fd int master = -1;
     int ret = run_attend(c, &master, err);
     if (ret == 0 && !options->detach)
-        ret = wait_for_end(c, master, exit_code, err);
+        ret = wait_for_end(c, options, master, exit_code, err);
     wait_restore_signals(signals);
     if (ret == 0 && (options->detach || options->keep))
         return 0;

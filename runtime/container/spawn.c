@@ -244,7 +244,6 @@ static int spawn_explain_end(const struct creation *c, struct error *err)
 /* The steps of the runtime that precede the program. */
 struct progress {
     bool hooks_ran; /* true also if there are none */
-    bool ordered;   /* the caller has ordered the start, or will not be asked */
     bool verified, on_record, let_go;
     bool started; /* of run: the program may run */
 };
@@ -273,12 +272,12 @@ static int put_on_record(struct creation *c, const struct create_options *option
 static int advance(struct creation *c, struct progress *progress, struct error *err)
 {
     int ret = 0;
-    if (progress->hooks_ran && progress->ordered && !progress->verified && !has_message(c)) {
+    if (progress->hooks_ran && !progress->verified && !has_message(c)) {
         progress->verified = true;
         ret = launch_verify(c->plan.process.launch, c->sync, err);
         log_step("compare files of the snapshot", NULL);
     }
-    if (ret == 0 && progress->on_record && progress->ordered && progress->verified && !progress->let_go) {
+    if (ret == 0 && progress->on_record && progress->verified && !progress->let_go) {
         progress->let_go = true;
         ret = tell_child(c, c->record.executes ? SYNC_START : SYNC_COMMIT, err);
     }
@@ -291,25 +290,12 @@ static int advance(struct creation *c, struct progress *progress, struct error *
     return ret;
 }
 
-/* Wait for the caller's order to start the program. Meanwhile the container can be deleted, so the record is
- * not locked. */
-static int await_order(struct creation *c, int descriptor, struct error *err)
-{
-    record_unlock(c->dir);
-    log_step("wait for the order to start", c->plan.id);
-    int ret = wait_for_order(descriptor, c->sync, err);
-    struct error gone = {0};
-    int locked = record_lock(c->dir, c->plan.id, ret < 0 ? &gone : err);
-    return ret < 0 ? ret : locked;
-}
-
 /* Serve init's requests until it waits for start, or has executed the program. */
 static int follow_child(struct creation *c, const struct create_options *options,
                         struct seccomp_handover *handover, struct error *err)
 {
     bool ready = false, runs = c->goal == CREATION_RUNS;
     struct progress progress = {.hooks_ran = !has_runtime_hooks(&c->plan),
-                                .ordered = options->block_fd == 0,
                                 .verified = c->plan.process.launch->parent->verify == NULL};
     int ret = 0;
     if (!progress.verified)
@@ -320,7 +306,8 @@ static int follow_child(struct creation *c, const struct create_options *options
         ret = launch_serve(c->plan.process.launch, c->sync, err);
         if (ret < 0)
             return ret;
-        int message = sync_receive(c->sync, err);
+        int message = options->compare_fd != 0 ? sync_receive_root(c->sync, &c->inside, err)
+                                               : sync_receive(c->sync, err);
         switch (message) {
         case SYNC_DEVICES:
             ret = cgroup_confine(&c->record.cgroup, c->devices, err);
@@ -343,11 +330,7 @@ static int follow_child(struct creation *c, const struct create_options *options
         case SYNC_LISTENER:
             ret = take_listener(c, handover, err);
             break;
-        case SYNC_WAITING:
-            ret = await_order(c, (int)options->block_fd, err);
-            progress.ordered = true;
-            if (ret == 0)
-                ret = tell_child(c, SYNC_PROCEED, err);
+        case SYNC_ROOT:
             break;
         case SYNC_READY:
             ready = true;
@@ -366,6 +349,7 @@ static int follow_child(struct creation *c, const struct create_options *options
             status_file_cold(c->status_file, err->kind, err->text);
             launch_refused(c->plan.process.launch, err);
             *err = (struct error){0};
+            fd_close(&c->inside); /* no snapshot is in use */
             break;
         case SYNC_ERROR:
             return err->code;
@@ -436,7 +420,7 @@ int creation_spawn(struct creation *c, const struct create_options *options, int
                                        .start_socket = start_socket,
                                        .wait_first = child_waits(&c->plan),
                                        .wait_scope = has_scope(&c->plan),
-                                       .wait_order = options->block_fd != 0};
+                                       .compared = options->compare_fd != 0};
         init_main(&context);
     }
     fd_close(&child_end);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/socket.h"
 
 /* `message` is a sync_word, with the detail of the error above it. */
 #define MESSAGE_BITS 8
@@ -35,6 +36,12 @@ int sync_send(int fd, enum sync_message message)
         return 0;
     /* If a process died with a message of the runtime unread, the connection is reset. */
     return errno == ECONNRESET ? -EPIPE : -errno;
+}
+
+int sync_send_root(int fd, int root)
+{
+    const int word = SYNC_ROOT;
+    return socket_send_descriptor(fd, (const char *)&word, sizeof(word), root);
 }
 
 int sync_word(enum sync_message message, enum error_kind kind)
@@ -64,25 +71,35 @@ int sync_ask_for_senders(int fd, struct error *err)
                : 0;
 }
 
-/* Receive a message, with the pid of the sender if the kernel was asked for it. There is no space for
- * descriptors, because none are sent. */
-static ssize_t sync_receive_any(int fd, struct packet *p, pid_t *sender)
+/* The sender of a message, or the descriptor that came with it. */
+struct beside {
+    int type; /* SCM_CREDENTIALS or SCM_RIGHTS; 0: nothing is wanted, and the kernel drops what is sent */
+    struct ucred sender;
+    int descriptor;
+};
+
+static ssize_t sync_receive_any(int fd, struct packet *p, struct beside *beside)
 {
     union {
         char space[CMSG_SPACE(sizeof(struct ucred))];
         struct cmsghdr aligned;
     } control;
+    const size_t size = beside->type == SCM_RIGHTS ? sizeof(int) : sizeof(struct ucred);
     struct iovec data = {p, sizeof(*p)};
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-    if (sender == NULL)
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = (socklen_t)CMSG_SPACE(size)};
+    if (beside->type == 0)
         return RETRY(recv(fd, p, sizeof(*p), 0));
-    ssize_t n = RETRY(recvmsg(fd, &message, 0));
+    ssize_t n = RETRY(recvmsg(fd, &message, MSG_CMSG_CLOEXEC));
     const struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    struct ucred credentials = {0};
-    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS)
-        memcpy(&credentials, CMSG_DATA(head), sizeof(credentials));
-    *sender = credentials.pid;
+    if (head == NULL || head->cmsg_level != SOL_SOCKET || head->cmsg_type != beside->type)
+        return n;
+    if (beside->type == SCM_RIGHTS)
+        memcpy(&beside->descriptor, CMSG_DATA(head), sizeof(int));
+    else
+        memcpy(&beside->sender, CMSG_DATA(head), sizeof(beside->sender));
     return n;
 }
 
@@ -91,19 +108,14 @@ static bool has_reason(int message)
     return message == SYNC_ERROR || message == SYNC_COLD || message == SYNC_DIFFER;
 }
 
-int sync_receive(int fd, struct error *err)
-{
-    return sync_receive_from(fd, NULL, err);
-}
-
-int sync_receive_from(int fd, pid_t *sender, struct error *err)
+static int sync_receive_beside(int fd, struct beside *beside, struct error *err)
 {
     struct packet p = {0};
-    ssize_t n = sync_receive_any(fd, &p, sender);
+    ssize_t n = sync_receive_any(fd, &p, beside);
     /* If a process died with a message of the runtime unread, the connection is reset. The kernel reports
      * that once, before it returns the last message of that process. */
     if (n < 0 && errno == ECONNRESET)
-        n = sync_receive_any(fd, &p, sender);
+        n = sync_receive_any(fd, &p, beside);
     if (n == 0 || (n < 0 && errno == ECONNRESET))
         return SYNC_END;
     if (n < 0)
@@ -120,6 +132,32 @@ int sync_receive_from(int fd, pid_t *sender, struct error *err)
         err->kind = kind < ERROR_KIND_COUNT ? (enum error_kind)kind : ERROR_OTHER;
         err->detail = sent >> (MESSAGE_BITS + KIND_BITS);
     }
+    return message;
+}
+
+int sync_receive(int fd, struct error *err)
+{
+    struct beside nothing = {0};
+    return sync_receive_beside(fd, &nothing, err);
+}
+
+int sync_receive_from(int fd, pid_t *sender, struct error *err)
+{
+    struct beside beside = {.type = SCM_CREDENTIALS};
+    int message = sync_receive_beside(fd, &beside, err);
+    *sender = beside.sender.pid;
+    return message;
+}
+
+int sync_receive_root(int fd, int *root, struct error *err)
+{
+    struct beside beside = {.type = SCM_RIGHTS, .descriptor = -1};
+    int message = sync_receive_beside(fd, &beside, err);
+    if (message == SYNC_ROOT) {
+        fd_close(root);
+        *root = fd_steal(&beside.descriptor);
+    }
+    fd_close(&beside.descriptor);
     return message;
 }
 

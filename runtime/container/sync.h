@@ -23,9 +23,8 @@ enum sync_message {
     SYNC_DIFFER,    /* one of these files differs; the reason follows in the same packet */
     /* The container is on record: wait for start, also if the runtime ends. */
     SYNC_COMMIT,
-    SYNC_START, /* go on to the program (sent by start and run; in place of COMMIT if record.executes) */
-    /* exec: go on, the runtime has applied its settings. run --block-fd: the caller has ordered the start. */
-    SYNC_PROCEED,
+    SYNC_START,   /* go on to the program (sent by start and run; in place of COMMIT if record.executes) */
+    SYNC_PROCEED, /* exec: go on, the runtime has applied its settings */
 
     /* Sent by the process. */
 
@@ -38,10 +37,10 @@ enum sync_message {
     SYNC_READY, /* only start is left (not sent if record.executes) */
     /* The program is executed, not restored. The reason follows in the same packet. */
     SYNC_COLD,
-    SYNC_ERROR,   /* failure; the error follows in the same packet */
-    SYNC_CLONED,  /* sent by the late-cloned process that will execute the program */
-    SYNC_WAITING, /* run --block-fd: the program is started when the caller orders it */
-    SYNC_LAST = SYNC_WAITING,
+    SYNC_ERROR,  /* failure; the error follows in the same packet */
+    SYNC_CLONED, /* sent by the late-cloned process that will execute the program */
+    SYNC_ROOT,   /* run --compare-fd: a descriptor of the container's root is passed with it */
+    SYNC_LAST = SYNC_ROOT,
 };
 
 /* Make two connected sockets, which the caller closes. Return 0 or a negative errno. */
@@ -49,6 +48,9 @@ int sync_pair(int sockets[2], struct error *err);
 
 /* Send a message without a reason. Return 0 or a negative errno; -EPIPE if the other side is gone. */
 int sync_send(int fd, enum sync_message message);
+
+/* Send SYNC_ROOT. Return as sync_send does. */
+int sync_send_root(int fd, int root);
 
 /* Send a message with an error: SYNC_ERROR, SYNC_COLD or SYNC_DIFFER. A failure is not reported. */
 void sync_send_reason(int fd, enum sync_message message, const struct error *err);
@@ -72,6 +74,9 @@ int sync_ask_for_senders(int fd, struct error *err);
 /* Receive as sync_receive does. *sender is the pid of the sender in the pid namespace of the runtime, or
  * 0. */
 int sync_receive_from(int fd, pid_t *sender, struct error *err);
+
+/* Receive as sync_receive does. With SYNC_ROOT, *root becomes the descriptor, which the caller closes. */
+int sync_receive_root(int fd, int *root, struct error *err);
 
 /* Set the error for a message of a process that should have been ready: the error that it sent, or that it
  * ended, or that the message was not expected. Return the error's code. */

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,28 +40,6 @@ void wait_restore_signals(struct wait_signals *signals)
     if (signals->blocked)
         sigprocmask(SIG_SETMASK, &signals->before, NULL);
     signals->blocked = false;
-}
-
-int wait_for_order(int descriptor, int child, struct error *err)
-{
-    sigset_t set;
-    forwarded(&set);
-    sigdelset(&set, SIGCHLD);
-    cleanup_fd int signals = signalfd(-1, &set, SFD_CLOEXEC);
-    if (signals < 0)
-        return error_set(err, -errno, "watch for signals");
-    struct pollfd fds[] = {{.fd = child, .events = POLLIN},
-                           {.fd = signals, .events = POLLIN},
-                           {.fd = descriptor, .events = POLLIN}};
-    if (RETRY(poll(fds, sizeof(fds) / sizeof(fds[0]), -1)) < 0)
-        return error_set(err, -errno, "wait for the order to start");
-    if (fds[0].revents != 0)
-        return 0;
-    char byte;
-    if (fds[1].revents == 0 && RETRY(read(descriptor, &byte, 1)) == 1)
-        return 0;
-    return error_text(err, -ECANCELED, "%s before the program was started: the container is deleted",
-                      fds[1].revents != 0 ? "a signal came" : "the descriptor of '--block-fd' was closed");
 }
 
 static int watch(int epoll, int fd)
@@ -100,13 +79,33 @@ static void unwatch_ended(int epoll, int pidfd)
         (void)epoll_ctl(epoll, EPOLL_CTL_DEL, pidfd, NULL);
 }
 
-int wait_for_process(pid_t pid, int pidfd, int master, int *status, struct error *err)
+/* Answer the question if it has come. */
+static void serve_question(struct wait_question *question, int epoll, int pidfd)
+{
+    char byte;
+    ssize_t n = RETRY(recv(question->socket, &byte, 1, MSG_DONTWAIT));
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n == 1) {
+        byte = question->answer(question->arg) ? WAIT_YES : WAIT_NO;
+        (void)RETRY(send(question->socket, &byte, 1, MSG_NOSIGNAL));
+    } else {
+        (void)sys_pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+    }
+    (void)epoll_ctl(epoll, EPOLL_CTL_DEL, question->socket, NULL);
+    fd_close(&question->socket);
+}
+
+int wait_for_process(pid_t pid, int pidfd, int master, struct wait_question *question, int *status,
+                     struct error *err)
 {
     sigset_t set;
     forwarded(&set);
     cleanup_fd int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     cleanup_fd int epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (signals < 0 || epoll < 0 || watch(epoll, signals) < 0 || watch(epoll, pidfd) < 0)
+    const bool asked = question != NULL && question->socket >= 0;
+    if (signals < 0 || epoll < 0 || watch(epoll, signals) < 0 || watch(epoll, pidfd) < 0 ||
+        (asked && watch(epoll, question->socket) < 0))
         return error_set(err, -errno, "watch the container's process");
     *status = 0;
     while (!reap(pid, status)) {
@@ -119,6 +118,8 @@ int wait_for_process(pid_t pid, int pidfd, int master, int *status, struct error
             if (poll(&p, 1, -1) < 0 && errno != EINTR)
                 return error_set(err, -errno, "wait for the container's process");
         }
+        if (asked && question->socket >= 0)
+            serve_question(question, epoll, pidfd);
         forward_pending(signals, pidfd);
         unwatch_ended(epoll, pidfd);
     }

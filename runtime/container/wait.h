@@ -22,15 +22,21 @@ void wait_block_signals(struct wait_signals *signals);
 /* Restore the signals that were blocked before wait_block_signals. */
 void wait_restore_signals(struct wait_signals *signals);
 
-/* Wait until the caller's descriptor can be read, and take one byte. Return 0 then, also if the child's
- * socket has a message or has ended, which comes first. Return -ECANCELED if the descriptor was closed, or if
- * a signal came that would be forwarded. */
-int wait_for_order(int descriptor, int child, struct error *err);
+/* A question that the caller may ask while the process runs: a byte on a socket, and a byte back. */
+struct wait_question {
+    int socket;                /* -1: none */
+    bool (*answer)(void *arg); /* true is WAIT_YES */
+    void *arg;
+};
+#define WAIT_YES 'y'
+#define WAIT_NO  'n'
 
 /* Wait until the process, a child of the runtime, ends. Meanwhile forward signals to it, relay its terminal
  * and reap all children of the runtime, which may be a subreaper. master: the terminal, -1 for none; it stays
- * the caller's. *status is set as by wait(2). Return 0 or a negative errno. */
-int wait_for_process(pid_t pid, int pidfd, int master, int *status, struct error *err);
+ * the caller's. Answer the question, or kill the process if its socket is closed before. NULL: none. *status
+ * is set as by wait(2). Return 0 or a negative errno. */
+int wait_for_process(pid_t pid, int pidfd, int master, struct wait_question *question, int *status,
+                     struct error *err);
 
 /* Return the exit code for a status of wait(2): 128+n for a signal. */
 int wait_exit_code(int status);

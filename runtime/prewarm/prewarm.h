@@ -5,7 +5,6 @@
 
 #include <time.h>
 
-#include "base/error.h"
 #include "container/launch.h"
 #include "prewarm/start.h"
 #include "warm/decide.h"
@@ -36,8 +35,6 @@ struct prewarm {
     /* The following is for the child. */
     struct timespec checked; /* when it last compared the files */
     struct restore *restore; /* begun, or already prepared and mapped, or NULL */
-    bool prepared;           /* the snapshot is mapped as far as it can be, or `unmappable` says why not */
-    struct error unmappable;
 };
 
 #endif

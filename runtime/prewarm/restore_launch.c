@@ -37,14 +37,25 @@
 /* How long a comparison of the files is valid, in milliseconds. */
 #define VALID_MS 500
 
-/* Bytes of its own that a child which waits for an order may have of the snapshot. */
-#define WAITING_SIZE (13U << 18)
+/* The largest write set of a program that is restored long before its use, in bytes. */
+#define WAITING_SIZE (15U << 18)
 
 /* In the child. */
 
+/* Return whether to make the write set private at once. While a program waits for its use, it should have
+ * little memory of its own. */
+static bool prefetches(const struct prewarm *prewarm)
+{
+    const struct snapshot *snapshot = &prewarm->entry.mapped;
+    uint64_t size = 0;
+    for (size_t i = 0; prewarm->start->waits && i < snapshot->write_count; i++)
+        size += snapshot->writes[i].pages * snapshot->header->page_size;
+    return prewarm->decision.config.prefetch && size <= WAITING_SIZE;
+}
+
 /* Prepare the restorer. The capabilities are those that execve(2) would leave. */
 static int restore_launch_prepare(const struct process_plan *plan, const char *program, int root,
-                                  bool overlapped, uint64_t most, struct error *err)
+                                  bool overlapped, struct error *err)
 {
     struct prewarm *prewarm = plan->launch->state;
     const struct seccomp_plan *seccomp = &plan->seccomp;
@@ -61,9 +72,8 @@ static int restore_launch_prepare(const struct process_plan *plan, const char *p
         .root = root,
         .agent = prewarm->agent,
         .required = prewarm->decision.mode == WARM_REQUIRE,
-        .prefetch = prewarm->decision.config.prefetch,
+        .prefetch = prefetches(prewarm),
         .overlapped = overlapped,
-        .most = most,
         .cloned = plan->first.wanted,
         .error_message = sync_word(SYNC_ERROR, ERROR_SNAPSHOT_UNFIT),
         .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
@@ -86,8 +96,8 @@ static void overlap(const struct launch *launch, bool own_pages)
 {
     struct prewarm *prewarm = launch->state;
     if (prewarm->overlapped)
-        prewarm->restore = restore_begin(&prewarm->entry.mapped, prewarm->entry.file,
-                                         own_pages && prewarm->decision.config.prefetch);
+        prewarm->restore =
+            restore_begin(&prewarm->entry.mapped, prewarm->entry.file, own_pages && prefetches(prewarm));
 }
 
 static void give_up(struct prewarm *prewarm)
@@ -96,31 +106,18 @@ static void give_up(struct prewarm *prewarm)
     prewarm->restore = NULL;
 }
 
-/* Map the snapshot early, making so many bytes private at most. */
-static void map_early(const struct process_plan *plan, const char *program, int root, uint64_t most)
-{
-    struct prewarm *prewarm = plan->launch->state;
-    if (prewarm->prepared || !prewarm->overlapped)
-        return;
-    (void)restore_launch_prepare(plan, program, root, true, most, &prewarm->unmappable);
-    prewarm->prepared = true;
-}
-
-/* Map what uses little memory while the child waits for an order. */
-static void prepare(const struct process_plan *plan, const char *program)
-{
-    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    map_early(plan, program, root, WAITING_SIZE);
-}
-
 /* Map the snapshot while the runtime compares files. A part that cannot be mapped yet is prepared again
  * later, because it needs descriptors that must not stay open until then. */
-static void restore_map_overlapped(const struct process_plan *plan, const char *program, int root)
+static int restore_map_overlapped(const struct process_plan *plan, const char *program, int root,
+                                  struct error *err)
 {
     struct prewarm *prewarm = plan->launch->state;
-    map_early(plan, program, root, 0);
-    if (prewarm->prepared && prewarm->restore != NULL && !restore_map_rest(prewarm->restore))
+    if (!prewarm->overlapped)
+        return 0;
+    int ret = restore_launch_prepare(plan, program, root, true, err);
+    if (ret == 0 && prewarm->restore != NULL && !restore_is_mapped(prewarm->restore))
         give_up(prewarm);
+    return ret;
 }
 
 /* Compare all files. */
@@ -189,16 +186,17 @@ static int restore_verify_all(const struct process_plan *plan, const char *progr
     const struct prewarm *prewarm = plan->launch->state;
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct root_view view = {.root = root};
-    restore_map_overlapped(plan, program, root);
+    struct error unmappable = {0};
+    int mapped = restore_map_overlapped(plan, program, root, &unmappable);
     int ret = verify_files(prewarm, &view, channel, err);
     if (ret < 0)
         return ret;
     if (!str_eq(program, prewarm->decision.program))
         return error_text(err, -ESTALE, "the program is '%s' now, not '%s'", program,
                           prewarm->decision.program);
-    if (prewarm->unmappable.code < 0) {
-        *err = prewarm->unmappable;
-        return err->code;
+    if (mapped < 0) {
+        *err = unmappable;
+        return mapped;
     }
     ret = verify_privileges(program, err);
     if (ret < 0)
@@ -283,7 +281,7 @@ static int confine(struct process_plan *plan, const char *program, struct error 
     if (ret < 0)
         return ret;
     if (prewarm->restore == NULL) {
-        ret = restore_launch_prepare(plan, program, root, false, 0, err);
+        ret = restore_launch_prepare(plan, program, root, false, err);
         if (ret < 0)
             return ret;
     }
@@ -309,11 +307,8 @@ static int restore_enter(struct process_plan *plan, struct seccomp_handover *han
 }
 
 /* The Makefile names this: LAUNCHES. */
-const struct launch_child restore_child = {.overlap = overlap,
-                                           .prepare = prepare,
-                                           .check = restore_check,
-                                           .distrust = distrust,
-                                           .enter = restore_enter};
+const struct launch_child restore_child = {
+    .overlap = overlap, .check = restore_check, .distrust = distrust, .enter = restore_enter};
 
 static int restore_refuse(struct process_plan *plan, const char *program, int channel, struct error *err)
 {
@@ -351,6 +346,21 @@ static int verify(const struct launch *launch, int channel, struct error *err)
     return ret == 0 || ret == -EPIPE ? 0 : error_set(err, ret, "send to the container's first process");
 }
 
+static int compare(const struct launch *launch, int root, struct error *err)
+{
+    const struct prewarm *prewarm = launch->state;
+    const struct process_plan *plan = prewarm->start->process;
+    const struct root_view view = {.root = root};
+    if (prewarm->session)
+        return 0;
+    int ret = manifest_verify(prewarm->entry.manifest, &view, NULL, err);
+    if (ret == 0)
+        ret = manifest_check_kernel(prewarm->entry.manifest, root, err);
+    return ret < 0 ? ret
+                   : manifest_check_program(prewarm->entry.manifest, &view, &prewarm->decision.command_line,
+                                            plan->argv, plan->cwd, err);
+}
+
 static void refused(const struct launch *launch, const struct error *reason)
 {
     const struct prewarm *prewarm = launch->state;
@@ -370,7 +380,7 @@ static void restore_release(const struct launch *launch)
 }
 
 static const struct launch_parent restore_parent = {
-    .verify = verify, .refused = refused, .release = restore_release};
+    .verify = verify, .compare = compare, .refused = refused, .release = restore_release};
 
 void restore_launch_release(struct prewarm *prewarm)
 {

@@ -19,6 +19,7 @@ struct start {
     bool own_mounts; /* the container has its own mount namespace */
     bool no_pivot;   /* as in create_options */
     bool exec;       /* the container exists already */
+    bool waits;      /* run --compare-fd: the program is used later */
     /* container/tracing.h. For exec, the program is then cloned late. */
     bool traceable;
     /* The text of the configuration, for the containers of probe and builder. */

@@ -19,6 +19,7 @@ const struct start *start_of_plan(const struct runtime_options *rt, const struct
                             .process = &plan->process,
                             .own_mounts = (plan->namespaces.make & CLONE_NEWNS) != 0,
                             .no_pivot = options->no_pivot,
+                            .waits = options->compare_fd != 0,
                             .traceable = plan->traceable,
                             .config = plan->config,
                             .config_size = plan->config_size};

@@ -384,33 +384,31 @@ PY
     [[ ! -e $RUNTIME_STATE/other ]]
 }
 
-@test "run --block-fd: waits, then starts the program; or leaves nothing" {
-    local order waiting rc
-    make_bundle echo started
-    mkfifo order
-    exec {order}<>order
-    runtime run --bundle bundle --block-fd "$order" box </dev/null >said &
-    wait_for status_is box creating
-    expect 255 runtime exec box true
-    [[ ! -s said ]]
-    printf x >&"$order"
-    wait $!
-    [[ $(<said) == started ]]
+@test "run --compare-fd: a program that was not restored is not what a start would make; it ends with the socket" {
+    local asked
+    make_bundle sleep 60
+    ask() { # whether a byte is sent
+        python3 - "$RUNTIME" "$1" <<'PYTHON'
+import socket, subprocess, sys
+ours, theirs = socket.socketpair()
+command = [sys.argv[1], "run", "--bundle", "bundle", "--compare-fd", str(theirs.fileno()), "box"]
+with subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL) as run:
+    theirs.close()
+    if sys.argv[2] == "yes":
+        ours.send(b"x")
+        print(ours.recv(9), ours.recv(9))
+        subprocess.run([sys.argv[1], "kill", "box", "KILL"], check=True)
+    ours.close()
+print(run.returncode)
+PYTHON
+    }
+    asked=$(ask yes)
+    [[ $asked == "b'n' b''"$'\n'137 ]]
+    [[ $(ask no) == 137 ]]
+    [[ ! -e $RUNTIME_STATE/box ]]
 
-    runtime run --bundle bundle --block-fd "$order" box </dev/null >said 2>&1 &
-    waiting=$!
-    wait_for status_is box creating
-    expect 0 runtime delete --force box
-    rc=0
-    wait "$waiting" || rc=$?
-    ((rc))
-    [[ $(<said) != *started* ]]
-
-    # Closed by its writer, which is gone.
-    expect 1 runtime run --bundle bundle --block-fd 5 box 5< <(sleep 0.1)
-    stderr_has "the descriptor of '--block-fd' was closed before the program was started"
-    expect 1 runtime run --bundle bundle --block-fd 99 box
-    stderr_has "option '--block-fd': descriptor 99"
+    expect 1 runtime run --bundle bundle --compare-fd 99 box
+    stderr_has "option '--compare-fd': descriptor 99"
     [[ ! -e $RUNTIME_STATE/box ]]
 }
 
@@ -448,7 +446,7 @@ PY
     }
     told "other invalid container id 'a/b': " --bundle bundle a/b
     told "other bundle 'missing': does not exist" --bundle missing box
-    told "other option '--block-fd': descriptor 99" --bundle bundle --block-fd 99 box
+    told "other option '--compare-fd': descriptor 99" --bundle bundle --compare-fd 99 box
     echo '{"ociVersion": ' >bundle/broken.json
     told "other config.json: line 2: parse error" --bundle bundle --config broken.json box
     echo '{"ociVersion": "1.0.0", "process": {"cwd": 5}}' >bundle/broken.json

@@ -397,18 +397,6 @@ static void test_begun(int file)
     give_up(&restore);
     is_int((int)count_mappings(), (int)before, "abandoned, nothing of it remains");
 
-    for (int rest = 0; rest < 2; rest++) {
-        request.most = 1;
-        restore = restore_begin(request.snapshot, file, false);
-        is_int(restore_prepare(&request, &restore, &err), 0,
-               "a restore is prepared that may copy nothing yet");
-        ok(!restore_is_mapped(restore), "not all of it is mapped");
-        ok(rest == 0 || restore_map_rest(restore), "the rest is, when it may be");
-        give_up(&restore);
-        is_int((int)count_mappings(), (int)before, "abandoned, nothing of it remains");
-    }
-    request.most = 0;
-
     struct snapshot_header header = *request.snapshot->header;
     struct snapshot snapshot = *request.snapshot;
     snapshot.header = &header;

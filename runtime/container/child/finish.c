@@ -2,6 +2,7 @@
 #include "container/child/finish.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -40,6 +41,14 @@ static void let_go_of_host(const struct init_context *c)
     process_close_descriptors(process, keep, sizeof(keep) / sizeof(keep[0]));
 }
 
+/* Let the runtime see the files as the program sees them. */
+static int give_root(int sync, struct error *err)
+{
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int ret = root < 0 ? -errno : sync_send_root(sync, root);
+    return ret < 0 ? error_set(err, ret, "give the runtime the container's root") : 0;
+}
+
 /* The last steps of create. */
 static int finish_become(const struct init_context *c, struct process_program *program, struct error *err)
 {
@@ -51,14 +60,9 @@ static int finish_become(const struct init_context *c, struct process_program *p
     int ret = process_become(process, c->copy, program, err);
     if (ret < 0)
         return ret;
-    /* Files that change while the container waits are seen by the check. */
-    if (c->wait_order) {
-        launch_prepare(process->launch, process, program->path);
-        ret = sync_send(c->sync, SYNC_WAITING);
-        ret = ret < 0 ? error_set(err, ret, "send to the runtime") : sync_expect(c->sync, SYNC_PROCEED, err);
-        if (ret < 0)
-            return ret;
-    }
+    ret = c->compared ? give_root(c->sync, err) : 0;
+    if (ret < 0)
+        return ret;
     ret = launch_check(process->launch, process, program->path, c->sync, err);
     if (ret < 0)
         return ret;

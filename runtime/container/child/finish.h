@@ -25,7 +25,7 @@ struct init_context {
     int start_socket; /* listens for start; -1: the order to start comes over `sync` (run) */
     /* The runtime writes ID maps or moves devices before this process may begin. */
     bool wait_first;
-    bool wait_order; /* run --block-fd */
+    bool compared;   /* run --compare-fd */
     bool wait_scope; /* systemd moves this process to its cgroup while it mounts */
 };
 

@@ -93,8 +93,7 @@ static int enter_network(const struct init_context *c, struct error *err)
         return 0;
     if (!c->plan->namespaces.network_overlapped)
         return loopback_up(err);
-    launch_overlap(c->plan->process.launch,
-                   !c->wait_scope && !c->wait_order && !c->plan->process.mempolicy.set);
+    launch_overlap(c->plan->process.launch, !c->wait_scope && !c->plan->process.mempolicy.set);
     int ret = sync_expect(c->sync, SYNC_NETWORK, err);
     return ret < 0 ? ret : namespaces_enter_network(&c->plan->namespaces, err);
 }

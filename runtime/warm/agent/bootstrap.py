@@ -449,6 +449,8 @@ def settle(  # type: ignore[no-untyped-def]
 def hand_over(agent, modules: list[str]) -> None:  # type: ignore[no-untyped-def]
     """Give the function that makes a fork to be saved to modules that have a variable __pysbx_fork__.
 
+    Those with __pysbx_clocks__ get the times that imports have kept: see resume() in resume.py.
+
     If one has a function __pysbx_rehearse__, the agent calls that in a copy of this process, to learn which pages a
     program writes to in any case.
     """
@@ -456,6 +458,8 @@ def hand_over(agent, modules: list[str]) -> None:  # type: ignore[no-untyped-def
         names = getattr(sys.modules.get(name), "__dict__", {})
         if "__pysbx_fork__" in names:
             names["__pysbx_fork__"] = agent.fork
+        if "__pysbx_clocks__" in names:
+            names["__pysbx_clocks__"] = CLOCKS
         if "__pysbx_rehearse__" in names and all(part.isidentifier() for part in name.split(".")):
             call = f"from {name} import __pysbx_rehearse__ as rehearse; rehearse()"
             agent.note_rehearsal(f"try: {call}\nexcept BaseException: pass\n")

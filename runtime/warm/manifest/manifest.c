@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -344,20 +346,42 @@ static int other_value(const char *value, struct error *err)
                            : error_text(err, -ESTALE, "the imports saw another %s", value);
 }
 
+static char value[CONTENT_VALUE_MAX];
+
+/* Compare the i-th value with the one in the buffer. */
+static int check_value(const struct manifest *m, uint32_t i, ssize_t size, struct error *err)
+{
+    struct siphash_state state;
+    siphash_begin(&state, &m->header->salt);
+    siphash_add(&state, value, size > 0 ? (size_t)size : 0);
+    struct siphash now = siphash_end(&state);
+    bool same = size >= 0 && memcmp(&now, &m->values[i].hash, sizeof(now)) == 0;
+    return same ? 0 : other_value(m->strings + m->values[i].path, err);
+}
+
 int manifest_check_values(const struct manifest *m, struct error *err)
 {
-    static char value[CONTENT_VALUE_MAX];
-    for (uint32_t i = 0; i < m->header->value_count; i++) {
+    int ret = 0;
+    for (uint32_t i = 0; ret == 0 && i < m->header->value_count; i++) {
         const char *path = m->strings + m->values[i].path;
         ssize_t size = path[0] == '/' ? content_kernel_value(path, value) : question_answer(path, value);
-        struct siphash_state state;
-        siphash_begin(&state, &m->header->salt);
-        siphash_add(&state, value, size > 0 ? (size_t)size : 0);
-        struct siphash now = siphash_end(&state);
-        if (size < 0 || memcmp(&now, &m->values[i].hash, sizeof(now)) != 0)
-            return other_value(path, err);
+        ret = check_value(m, i, size, err);
     }
-    return 0;
+    return ret;
+}
+
+int manifest_check_kernel(const struct manifest *m, int root, struct error *err)
+{
+    int ret = 0;
+    for (uint32_t i = 0; ret == 0 && i < m->header->value_count; i++) {
+        const char *path = m->strings + m->values[i].path;
+        char beneath[PATH_MAX];
+        if (path[0] != '/' || str_after(path, "/proc/self/") != NULL)
+            continue;
+        int n = snprintf(beneath, sizeof(beneath), "/proc/self/fd/%d%s", root, path);
+        ret = check_value(m, i, n < (int)sizeof(beneath) ? content_kernel_value(beneath, value) : -1, err);
+    }
+    return ret;
 }
 
 int manifest_check_places(const struct manifest *m, struct error *err)

@@ -113,6 +113,10 @@ int manifest_check_environment(const struct manifest *manifest, char *const *env
  * unchanged. -ESTALE names one. For a process of the container; makes system calls only. */
 int manifest_check_values(const struct manifest *manifest, struct error *err);
 
+/* Check the files of /proc and /sys, except those of the reader itself, for a container whose root is open.
+ */
+int manifest_check_kernel(const struct manifest *manifest, int root, struct error *err);
+
 /* Check that this process may make files where the imports made some, for example in search of a directory
  * for temporary files (tempfile.gettempdir). -ESTALE names a directory. Makes system calls only. */
 int manifest_check_places(const struct manifest *manifest, struct error *err);

@@ -289,42 +289,19 @@ static void unmap_steps(const struct restore_plan *plan, size_t count)
             munmap((void *)plan->map.steps[i].arguments[0], plan->map.steps[i].arguments[1]);
 }
 
-/* Return the bytes that the step makes private. Of a long list of pages, do at once what is below `most`. */
-static uint64_t private_size(const struct restorer_step *step, uint64_t most)
+/* Carry out the steps from one to the end immediately. After a failure, undo all steps. */
+static bool carry_out(const struct restore_plan *plan, size_t from)
 {
-    const uint64_t *a = step->arguments;
-    const struct iovec *list = (const struct iovec *)a[1];
-    if (step->number != SYS_process_madvise)
-        return step->number == SYS_pread64 ? a[2] : step->number == SYS_preadv ? a[5] : 0;
-    uint64_t size = 0;
-    for (size_t i = 0; i < a[2]; i++) {
-        size += list[i].iov_len;
-        if (size > most) {
-            (void)syscall(SYS_process_madvise, a[0], list, i, a[3], a[4], a[5]);
-            break;
-        }
-    }
-    return size;
-}
-
-/* Carry out the steps from plan->done on immediately, until they have made `most` bytes private. After a
- * failure, undo all steps. */
-static bool carry_out(struct restore_plan *plan, uint64_t most)
-{
-    for (; plan->done < plan->map.count; plan->done++) {
-        const struct restorer_step *step = &plan->map.steps[plan->done];
-        const uint64_t *a = step->arguments, size = private_size(step, most);
-        if (size > most)
-            return true;
-        most -= size;
+    for (size_t i = from; i < plan->map.count; i++) {
+        const struct restorer_step *step = &plan->map.steps[i];
+        const uint64_t *a = step->arguments;
         long result = syscall(step->number, a[0], a[1], a[2], a[3], a[4], a[5]);
         bool done = (step->flags & RESTORER_SUM) != 0     ? (uint64_t)result == a[5]
                     : (step->flags & RESTORER_WHOLE) != 0 ? (uint64_t)result == a[2]
                                                           : result >= 0;
         if (done || (step->flags & RESTORER_HINT) != 0)
             continue;
-        unmap_steps(plan, plan->done);
-        plan->done = 0;
+        unmap_steps(plan, i);
         return false;
     }
     return true;
@@ -339,28 +316,20 @@ bool restore_plan_map_early(struct restore_plan *plan, bool copy)
         size_t count = map_vmas(plan, true, copy, room);
         if (copy)
             prefetch(plan, room, count);
-        if (carry_out(plan, UINT64_MAX))
+        if (carry_out(plan, 0))
             plan->mapped = copy ? RESTORE_MAPPED_COPIED : RESTORE_MAPPED_EARLY;
     }
     free(room);
     free(plan->map.steps);
     plan->map = (struct restore_list){0};
-    plan->done = 0;
     return plan->mapped != RESTORE_MAPPED_NOTHING;
 }
 
-bool restore_plan_map_overlapped(struct restore_plan *plan, uint64_t most)
+bool restore_plan_map_overlapped(struct restore_plan *plan)
 {
-    if (plan->done == 0 && plan->mapped != RESTORE_MAPPED_NOTHING)
-        plan->done = plan->early;
-    bool done = carry_out(plan, most);
+    bool done = carry_out(plan, plan->mapped == RESTORE_MAPPED_NOTHING ? 0 : plan->early);
     plan->mapped = done ? RESTORE_MAPPED_ALL : RESTORE_MAPPED_NOTHING;
     return done;
-}
-
-bool restore_plan_is_mapped(const struct restore_plan *plan)
-{
-    return all_mapped(plan) && plan->done == plan->map.count;
 }
 
 void restore_plan_unmap(struct restore_plan *plan)
@@ -368,10 +337,6 @@ void restore_plan_unmap(struct restore_plan *plan)
     const struct snapshot *snapshot = plan->snapshot;
     const struct snapshot_extent *extent = snapshot->extents;
     const bool copied = plan->mapped == RESTORE_MAPPED_COPIED;
-    if (all_mapped(plan) && !restore_plan_is_mapped(plan)) { /* the rest may be the runtime's */
-        unmap_steps(plan, plan->done);
-        plan->mapped = RESTORE_MAPPED_NOTHING;
-    }
     for (size_t i = 0; i < snapshot->vma_count && plan->mapped != RESTORE_MAPPED_NOTHING; i++) {
         const struct snapshot_vma *a = &snapshot->vmas[i];
         bool whole = whole_extent(snapshot, a, &extent) != NULL;

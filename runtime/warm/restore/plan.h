@@ -64,7 +64,6 @@ struct restore_plan {
 
     struct restorer_work *work;
     struct restore_list rest, map; /* the restorer's steps, and those of them that map the snapshot */
-    size_t done;                   /* number of steps of `map` that are carried out, if `mapped` is all */
     size_t early; /* number of steps of `map`, the first ones, that need only the snapshot file */
     enum restore_mapped mapped;
     uint64_t next, end; /* free part of the place's data */
@@ -94,15 +93,12 @@ size_t restore_plan_map_steps(const struct snapshot *snapshot);
  *
  * restore_plan_map_early carries out the steps that need only the snapshot file. There is no list yet, and
  * only the file of the request is needed; with `copy` their part of the write set is made private.
- * restore_plan_map_overlapped carries out the rest of the list, until it has made `most` bytes private: then
- * it is called again, and restore_plan_is_mapped tells whether it has come to the end. Both return true if
- * the snapshot has nothing at the addresses of this process. Otherwise they return false: nothing of the
- * snapshot is mapped, not even what was begun, and the restorer does everything. restore_plan_unmap undoes
- * the mappings of either. */
+ * restore_plan_map_overlapped carries out the rest of the list. Both return true if the snapshot has nothing
+ * at the addresses of this process. Otherwise they return false: nothing of the snapshot is mapped, not even
+ * what was begun, and the restorer does everything. restore_plan_unmap undoes the mappings of either. */
 void restore_plan_map(struct restore_plan *plan);
 bool restore_plan_map_early(struct restore_plan *plan, bool copy);
-bool restore_plan_map_overlapped(struct restore_plan *plan, uint64_t most);
-bool restore_plan_is_mapped(const struct restore_plan *plan);
+bool restore_plan_map_overlapped(struct restore_plan *plan);
 void restore_plan_unmap(struct restore_plan *plan);
 
 /* Add the restorer's other steps, in this order:

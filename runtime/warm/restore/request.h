@@ -44,7 +44,6 @@ struct restore_request {
     bool required;   /* the restored process must not fall back to a cold start */
     bool prefetch;   /* make the pages of the snapshot's write set private at once */
     bool overlapped; /* map the snapshot now, if this process has nothing at its addresses */
-    uint64_t most;   /* … making so many bytes private at most: restore_map_rest does the rest; 0: all */
     /* The process that calls restore_go is a clone which shares the memory of the one that has prepared it
      * (CLONE_VM). The C library has registered nothing for it. */
     bool cloned;

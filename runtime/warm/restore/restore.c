@@ -333,10 +333,10 @@ static void close_files(struct restore *restore)
 }
 
 /* The snapshot's own descriptors are made from its files, which would have to stay open. */
-static void map_overlapped(struct restore *restore, uint64_t most)
+static void map_overlapped(struct restore *restore)
 {
     if (restore->request.overlapped && restore->request.snapshot->header->descriptor_count == 0 &&
-        restore_plan_map_overlapped(&restore->plan, most) && restore_plan_is_mapped(&restore->plan))
+        restore_plan_map_overlapped(&restore->plan))
         close_files(restore);
 }
 
@@ -365,7 +365,7 @@ static int make_plan(struct restore *restore, struct error *err)
         return ret;
     restore_plan_frame(plan);
     restore_plan_map(plan);
-    map_overlapped(restore, restore->request.most > 0 ? restore->request.most : UINT64_MAX);
+    map_overlapped(restore);
     restore_plan_leave(plan);
     restore_plan_memory(plan);
     restore_plan_process(plan);
@@ -475,16 +475,9 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
     return 0;
 }
 
-bool restore_map_rest(struct restore *restore)
-{
-    if (restore->plan.mapped == RESTORE_MAPPED_ALL) /* otherwise it has failed, and the restorer maps */
-        map_overlapped(restore, UINT64_MAX);
-    return restore_is_mapped(restore);
-}
-
 bool restore_is_mapped(const struct restore *restore)
 {
-    return restore_plan_is_mapped(&restore->plan);
+    return restore->plan.mapped == RESTORE_MAPPED_ALL;
 }
 
 _Noreturn void restore_go(struct restore *restore, int error_fd)

@@ -37,10 +37,6 @@ struct restore *restore_begin(const struct snapshot *snapshot, int file, bool co
  * mapped. Resource limits and identity are those at the time of the call. */
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err);
 
-/* Map what restore_prepare has left because of request.most. Return false if something is at its addresses.
- */
-bool restore_map_rest(struct restore *restore);
-
 /* Return whether the snapshot is mapped already, so that only the descriptors of the labels are still
  * needed. */
 bool restore_is_mapped(const struct restore *restore);

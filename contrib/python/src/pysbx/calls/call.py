@@ -11,6 +11,7 @@ import sys
 import textwrap
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -197,9 +198,12 @@ def call(
         SandboxError: one of its subclasses; see errors.py.
         ValueError: there is no such result.
     """
-    request = request_for(options, function, arguments, named, result)
+    check_result(result)
     bundle = prepare(options)
-    with ready.take(bundle, on_output, cancel, keeps_files=False, measured=False) as container:
+    with ExitStack() as held:
+        taken = held.enter_context(ready.Taken(bundle))
+        request = request_for(options, function, arguments, named, result)
+        container = held.enter_context(taken.begin(on_output, cancel, keeps_files=False, measured=False))
         try:
             answer = exchange(container, bundle, request, last=True)
         except SandboxError:

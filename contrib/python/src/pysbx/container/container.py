@@ -66,6 +66,7 @@ KILL_AGAIN_SEC = 0.1
 # Code in a session may catch an interrupt, or may not have begun when the first one comes.
 INTERRUPT_AGAIN_SEC = 0.5
 MAX_REASON = 1000
+FITS = b"y"  # the answer of a runtime that has compared files: run --compare-fd
 DESCRIPTOR = struct.Struct("i")
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _numbers = itertools.count(1)
@@ -128,7 +129,7 @@ class Container:
                 there.
             base: the descriptor that it has returned.
             keeps_files: whether collect() will be called.
-            waits: create the container only; begin() starts its program.
+            waits: a later call uses it, by order() and begin().
         """
         self._poll = unpatched.make_poll()
         self.streams = Streams(bundle.options.output_limit, self._poll, on_output)
@@ -180,7 +181,7 @@ class Container:
         if bundle.labelled:
             run += ["--config", f"/proc/self/fd/{CONFIGURATION}"]
         if self._waits:
-            run += ["--block-fd", str(ORDER)]
+            run += ["--compare-fd", str(ORDER)]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
         if bundle.options.isolation == "process":
             from pysbx.container import isolation  # noqa: PLC0415 (few sandboxes are such)
@@ -216,22 +217,33 @@ class Container:
         for descriptor in (ours.fileno(), self._process.pidfd, *([self._cancel] if self._cancel >= 0 else [])):
             self._poll.register(descriptor, READABLE)
 
-    def begin(self, on_output: OutputCallback | None, cancel: int, *, keeps_files: bool) -> bool:
-        """Start the program of a container that waits, for the call that has taken it.
+    def order(self) -> None:
+        """Let the runtime of a container that waits compare the files of the snapshot."""
+        assert self._order is not None
+        with contextlib.suppress(OSError):  # it has ended
+            self._order.send(b"\0", socket.MSG_NOSIGNAL)
 
-        The arguments are those of __init__. Return False if the container has ended.
+    def begin(self, on_output: OutputCallback | None, cancel: int, *, keeps_files: bool) -> bool:
+        """Use a container that waits, after order(), for the call that has taken it.
+
+        The arguments are those of __init__. Return False if its program is not what a start would make now.
         """
         assert self._order is not None
+        poll = unpatched.make_poll()
+        poll.register(self._order.fileno(), select.POLLIN)
+        fits = False
+        with contextlib.suppress(OSError):  # it has ended
+            fits = bool(poll.poll(GRACE_SEC * 1000)) and self._order.recv(1, socket.MSG_DONTWAIT) == FITS
+        if not fits:
+            return False
+        self._order.close()
+        self._order = None
         self.streams.on_output, self._cancel, self._keeps_files = on_output, cancel, keeps_files
         if cancel >= 0:
             self._poll.register(cancel, READABLE)
         self._proxy = _proxy_for(self._options)
         self._began = time.monotonic()
-        order, self._order = self._order, None
-        with contextlib.suppress(OSError):  # it has ended
-            order.send(b"\0", socket.MSG_NOSIGNAL)
-        order.close()
-        return not self._process.has_ended(0.0)
+        return True
 
     def abandon(self) -> None:
         """Close the descriptors of a container that belongs to the process of which this one is a fork."""

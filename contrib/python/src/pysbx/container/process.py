@@ -17,7 +17,7 @@ from pysbx.errors import SandboxStartupError
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 # Descriptors. The runtime continues a process from the first. A process between reports the end of the runtime by the
 # second. The runtime writes to the third how the program has ended. The next two are those of labels.individual(). The
-# runtime waits at the last for the order to start the program.
+# caller asks the runtime at ORDER to compare the files of the snapshot, and gets the answer there.
 SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES, ORDER, BASE = 3, 4, 5, 6, 7, 8, 9
 PIDFD_OPEN = 434  # the same number on every architecture
 

@@ -1,8 +1,8 @@
-"""Ready containers: created, and waiting for a call to start their program.
+"""Ready containers: created, and waiting for the request of a call.
 
-A container that waits has run nothing of an image or a caller. It is used once. Its runtime compares the files of the
-snapshot when the program starts (run --block-fd). The sources of mounts are compared here. The kernel closes the
-descriptor at which a runtime waits when this program ends, so the container is removed then.
+The worker of a container that waits has sent its greeting, and has run nothing of a caller. It is used once, after its
+runtime has compared the files of the snapshot (run --compare-fd). The sources of mounts are compared here. The kernel
+closes the runtime's socket when this program ends, so the container is removed then.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ HURRY_SEC = 0.005
 # Containers that have answered end in the background. An honest one needs two milliseconds.
 MOST_ENDING = 16
 LOOK_SEC = 0.05
+VALID_SEC = 0.5  # after a comparison of files
 
 
 @dataclass
@@ -139,41 +140,76 @@ def _circumstances(bundle: Bundle) -> Any:
     return files, mounts, os.geteuid(), os.getegid(), os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
 
 
-def take(
-    bundle: Bundle,
-    on_output: OutputCallback | None = None,
-    cancel: int = -1,
-    *,
-    keeps_files: bool = True,
-    measured: bool = True,
-) -> Container:
-    """Return a container of a bundle whose program starts: one that waited, or a new one. See Container.
+class Taken:
+    """A container that waited, if there is one. Its runtime compares files while the caller prepares the request.
 
-    If it is not measured, one that waited and has no effect outside may end in the background after its answer.
+    Use it in a with statement, which removes the container if begin() was not called.
     """
-    options = bundle.options
-    if not options.ready or options.isolation == "process" or not children.are_reported():
-        return Container(bundle, on_output, cancel, keeps_files=keeps_files)
-    found = None
-    with _changed:
-        pool = _pool_of(bundle)
-        pool.used = time.monotonic()
-        pool.uses += 1
-        if pool.waiting:
-            found = pool.waiting.popleft()
-        if pool.used - pool.ended < HURRY_SEC:
-            _refill(pool)
-    container = None
-    if found is not None:
-        container, circumstances = found
-        if circumstances != _circumstances(bundle) or not container.begin(on_output, cancel, keeps_files=keeps_files):
+
+    def __init__(self, bundle: Bundle) -> None:
+        """Take a container of a bundle."""
+        self._bundle = bundle
+        self._began = time.monotonic()
+        self._pool: _Pool | None = None
+        self._container: Container | None = None
+        options = bundle.options
+        if not options.ready or options.isolation == "process" or not children.are_reported():
+            return
+        with _changed:
+            self._pool = pool = _pool_of(bundle)
+            pool.used = self._began
+            pool.uses += 1
+            if pool.waiting:
+                self._container, then = pool.waiting.popleft()
+                self._container.order()
+            if pool.used - pool.ended < HURRY_SEC:
+                _refill(pool)
+        if self._container is not None and then != _circumstances(bundle):
+            self.close()
+
+    def __enter__(self) -> Taken:
+        """Return it."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Remove the container if it was not used."""
+        self.close()
+
+    def close(self) -> None:
+        """Remove the container if it was not used."""
+        container, self._container = self._container, None
+        if container is not None:
             container.close()
-            container = None
-        elif not measured and not _reaches_outside(options):
-            container.successor = _let_end
-    container = container or Container(bundle, on_output, cancel, keeps_files=keeps_files)
-    container.on_end = partial(_end, pool, container)
-    return container
+
+    def begin(
+        self,
+        on_output: OutputCallback | None = None,
+        cancel: int = -1,
+        *,
+        keeps_files: bool = True,
+        measured: bool = True,
+    ) -> Container:
+        """Return the container, or a new one if there is none or its files have changed. See Container.
+
+        If it is not measured, one that waited and has no effect outside may end in the background after its answer.
+        """
+        container, age = self._container, time.monotonic() - self._began
+        if container is not None and age < VALID_SEC and container.begin(on_output, cancel, keeps_files=keeps_files):
+            self._container = None
+            if not measured and not _reaches_outside(self._bundle.options):
+                container.successor = _let_end
+        else:
+            self.close()
+            container = Container(self._bundle, on_output, cancel, keeps_files=keeps_files)
+        if self._pool is not None:
+            container.on_end = partial(_end, self._pool, container)
+        return container
+
+
+def take(bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1) -> Container:
+    """Return a container of a bundle: one that waited, or a new one. See Container."""
+    with Taken(bundle) as taken:
+        return taken.begin(on_output, cancel)
 
 
 def _reaches_outside(options: Options) -> bool:

@@ -54,6 +54,8 @@ ELSEWHERE = {
 pools.count_cpus()
 # In a prewarmed interpreter, the function that copies this process: see bootstrap.py of the runtime.
 __pysbx_fork__: fork.Copy | None = None
+# And the times that imported modules keep: where, the name, the value, the clock, and what the clock said then.
+__pysbx_clocks__: list[tuple[dict[str, Any], str, Any, Callable[[], Any], Any]] = []
 
 
 def called(request: Message) -> Message:
@@ -362,6 +364,13 @@ def rehearse() -> None:
 __pysbx_rehearse__ = rehearse
 
 
+def set_forward() -> None:
+    """Set the times that modules keep to the first request: this process may have waited for it."""
+    while __pysbx_clocks__:
+        names, name, value, read, then = __pysbx_clocks__.pop()
+        names[name] = type(value)(value + (read() - then))
+
+
 def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
     """Answer requests until there are no more.
 
@@ -373,6 +382,7 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
     relay = parked = 0
     forwards: set[int] = set()
     while (request := channel.read()) is not None:
+        set_forward()
         if request.get("proxy") and not relay:
             from .relay import start
 
