@@ -72,7 +72,7 @@ static const struct option run_options[] = {
     {"status-file", 0, OPTION_STRING, AT(status_file), "FILE", "write how the program has ended to this file",
      NULL},
     {"compare-fd", 0, OPTION_COUNT, AT(compare_fd), "N",
-     "for a byte from socket N, compare the snapshot's files again, and send the result; kill the program if "
+     "for a byte from socket N, compare the files of the snapshot, and send the result; kill the program if "
      "N "
      "is closed before",
      NULL},

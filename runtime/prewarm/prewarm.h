@@ -28,6 +28,8 @@ struct prewarm {
     struct manifest_queue *queue;
     /* The snapshot was made for other host IDs: the child compares the owners that it sees. */
     bool other_owners;
+    /* The runtime compares the files when the caller is about to use the program (run --compare-fd). */
+    bool compared_later;
     /* The container's files from outside, without its root. */
     struct root_view view;
     /* The child may map the snapshot before the runtime has the result. */

@@ -133,7 +133,7 @@ static int verify_files(const struct prewarm *prewarm, const struct root_view *v
                         struct error *err)
 {
     const struct manifest *manifest = prewarm->entry.manifest;
-    if (prewarm->session)
+    if (prewarm->session || prewarm->compared_later)
         return 0; /* the mapped files are compared when they are opened */
     if (prewarm->queue == NULL)
         return verify_alone(prewarm, view, err);
@@ -255,7 +255,7 @@ static int check_again(const struct process_plan *plan, int root, struct error *
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t age =
         (now.tv_sec - prewarm->checked.tv_sec) * 1000 + (now.tv_nsec - prewarm->checked.tv_nsec) / 1000000;
-    if (prewarm->session || age < VALID_MS)
+    if (prewarm->session || prewarm->compared_later || age < VALID_MS)
         return 0;
     give_up(prewarm);
     int ret = verify_alone(prewarm, &view, err);
@@ -420,6 +420,9 @@ static void divide(struct prewarm *prewarm)
         return;
     prewarm->overlapped = hooks->start_container.count == 0;
     if (prewarm->other_owners) /* the runtime sees none of the container's owners */
+        return;
+    prewarm->compared_later = prewarm->start->waits;
+    if (prewarm->compared_later)
         return;
     void *shared =
         mmap(NULL, sizeof(*prewarm->queue), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pysbx.calls.prepare import prepare
+from pysbx.calls.prepare import prepare, prepared
 from pysbx.container import ready
 from pysbx.container.container import Message
 from pysbx.container.exchange import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
@@ -199,11 +199,11 @@ def call(
         ValueError: there is no such result.
     """
     check_result(result)
-    bundle = prepare(options)
     with ExitStack() as held:
-        taken = held.enter_context(ready.Taken(bundle))
+        taken = held.enter_context(ready.Taken(prepared(options)))
         request = request_for(options, function, arguments, named, result)
-        container = held.enter_context(taken.begin(on_output, cancel, keeps_files=False, measured=False))
+        bundle = prepare(options)
+        container = held.enter_context(taken.begin(bundle, on_output, cancel, keeps_files=False, measured=False))
         try:
             answer = exchange(container, bundle, request, last=True)
         except SandboxError:

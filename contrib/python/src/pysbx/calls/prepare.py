@@ -67,6 +67,11 @@ def site_of(options: Options) -> Path:
     return Path(_prepared(options)[1][0].source)
 
 
+def prepared(options: Options) -> bundle.Bundle:
+    """Return the bundle for these options. It is created once, and another program may have removed it since."""
+    return _prepared(options)[0]
+
+
 def prepare(options: Options) -> bundle.Bundle:
     """Return the bundle for these options. It is created once, and again if another program has removed it."""
     made, extra = _prepared(options)

@@ -150,22 +150,14 @@ class Taken:
         """Take a container of a bundle."""
         self._bundle = bundle
         self._began = time.monotonic()
-        self._pool: _Pool | None = None
         self._container: Container | None = None
-        options = bundle.options
-        if not options.ready or options.isolation == "process" or not children.are_reported():
-            return
-        with _changed:
-            self._pool = pool = _pool_of(bundle)
-            pool.used = self._began
-            pool.uses += 1
-            if pool.waiting:
-                self._container, then = pool.waiting.popleft()
-                self._container.order()
-            if pool.used - pool.ended < HURRY_SEC:
-                _refill(pool)
-        if self._container is not None and then != _circumstances(bundle):
-            self.close()
+        self._then: Any = None
+        if bundle.options.ready:
+            with _changed:
+                pool = _pools.get(id(bundle))
+                if pool is not None and pool.waiting:
+                    self._container, self._then = pool.waiting.popleft()
+                    self._container.order()
 
     def __enter__(self) -> Taken:
         """Return it."""
@@ -181,35 +173,57 @@ class Taken:
         if container is not None:
             container.close()
 
+    def _pool(self, bundle: Bundle) -> _Pool | None:
+        """Count a use of the bundle, and return its pool, or None if none of its containers may wait."""
+        options = bundle.options
+        if not options.ready or options.isolation == "process" or not children.are_reported():
+            return None
+        with _changed:
+            pool = _pool_of(bundle)
+            pool.used = self._began
+            pool.uses += 1
+            if pool.used - pool.ended < HURRY_SEC:
+                _refill(pool)
+        return pool
+
     def begin(
         self,
+        bundle: Bundle,
         on_output: OutputCallback | None = None,
         cancel: int = -1,
         *,
         keeps_files: bool = True,
         measured: bool = True,
     ) -> Container:
-        """Return the container, or a new one if there is none or its files have changed. See Container.
+        """Return the container, or a new one of the bundle if there is none or its files have changed. See Container.
 
         If it is not measured, one that waited and has no effect outside may end in the background after its answer.
         """
-        container, age = self._container, time.monotonic() - self._began
-        if container is not None and age < VALID_SEC and container.begin(on_output, cancel, keeps_files=keeps_files):
+        pool = self._pool(bundle)
+        container = self._container
+        if (
+            container is not None
+            and pool is not None
+            and bundle is self._bundle
+            and self._then == _circumstances(bundle)
+            and time.monotonic() - self._began < VALID_SEC
+            and container.begin(on_output, cancel, keeps_files=keeps_files)
+        ):
             self._container = None
-            if not measured and not _reaches_outside(self._bundle.options):
+            if not measured and not _reaches_outside(bundle.options):
                 container.successor = _let_end
         else:
             self.close()
-            container = Container(self._bundle, on_output, cancel, keeps_files=keeps_files)
-        if self._pool is not None:
-            container.on_end = partial(_end, self._pool, container)
+            container = Container(bundle, on_output, cancel, keeps_files=keeps_files)
+        if pool is not None:
+            container.on_end = partial(_end, pool, container)
         return container
 
 
 def take(bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1) -> Container:
     """Return a container of a bundle: one that waited, or a new one. See Container."""
     with Taken(bundle) as taken:
-        return taken.begin(on_output, cancel)
+        return taken.begin(bundle, on_output, cancel)
 
 
 def _reaches_outside(options: Options) -> bool:
