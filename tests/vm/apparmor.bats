@@ -117,6 +117,7 @@ print(getattr(apparmor, sys.argv[1])(pathlib.Path('/usr/local')))" "$1"
 # A hook of the image prints its profile, and the operations that the profile forbids.
 readonly HOOK='exec >/scratch/hooked 2>&1; cat /proc/self/attr/current; echo x >/tmp/allowed; echo x >/tmp/denied; true'
 
+# bats test_tags=all
 @test "podman run, with a startContainer hook: the container's profile confines a program of the image" {
     make_hook "$HOOK"
     expect 0 run_hooked --security-opt apparmor=pysbx-test "$BUSYBOX" cat /scratch/hooked /tmp/allowed

@@ -17,9 +17,34 @@ resources_make() {
     output=${output%$'\n'}
 }
 
-@test "linux.resources.cpu: shares, quota, period, burst" {
-    resources_make 'resources["cpu"] = {"shares": 1024, "quota": 20000, "period": 50000, "burst": 5000}' cpu.weight cpu.max cpu.max.burst
-    output_is $'cpu.weight 100\ncpu.max 20000 50000\ncpu.max.burst 5000'
+@test "linux.resources: cpu, memory with swap as the difference, pids, throttles of a device" {
+    local device major minor
+    device=$(disk)
+    major=${device%:*} minor=${device#*:}
+    resources_make "resources['cpu'] = {'shares': 1024, 'quota': 20000, 'period': 50000, 'burst': 5000}
+resources['memory'] = {'limit': 67108864, 'swap': 100663296, 'reservation': 33554432}
+resources['pids'] = {'limit': 23}
+device = {'major': $major, 'minor': $minor}
+resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], 'throttleWriteBpsDevice': [device | {'rate': 2097152}],
+    'throttleReadIOPSDevice': [device | {'rate': 100}], 'throttleWriteIOPSDevice': [device | {'rate': 200}]}" \
+        cpu.weight cpu.max cpu.max.burst memory.max memory.swap.max memory.low pids.max io.max
+    output_is "cpu.weight 100
+cpu.max 20000 50000
+cpu.max.burst 5000
+memory.max 67108864
+memory.swap.max 33554432
+memory.low 33554432
+pids.max 23
+io.max $device rbps=1048576 wbps=2097152 riops=100 wiops=200"
+}
+
+# bats test_tags=root
+@test "linux.resources: cpus and mems, the weight of block devices, any file in unified" {
+    resources_make 'resources["cpu"] = {"cpus": "0-1", "mems": "0"}
+resources["blockIO"] = {"weight": 505}
+resources["unified"] = {"memory.high": "50331648", "memory.oom.group": "1", "cpu.weight": "77"}' \
+        cpuset.cpus cpuset.mems io.weight memory.high memory.oom.group cpu.weight
+    output_is $'cpuset.cpus 0-1\ncpuset.mems 0\nio.weight default 5000\nmemory.high 50331648\nmemory.oom.group 1\ncpu.weight 77'
 }
 
 # bats test_tags=root,all
@@ -37,17 +62,6 @@ resources_make() {
     output_is "cpu.idle 1"
 }
 
-# bats test_tags=root
-@test "linux.resources.cpu: cpus and mems" {
-    resources_make 'resources["cpu"] = {"cpus": "0-1", "mems": "0"}' cpuset.cpus cpuset.mems
-    output_is $'cpuset.cpus 0-1\ncpuset.mems 0'
-}
-
-@test "linux.resources.memory: limit, swap as the difference, reservation" {
-    resources_make 'resources["memory"] = {"limit": 67108864, "swap": 100663296, "reservation": 33554432}' memory.max memory.swap.max memory.low
-    output_is $'memory.max 67108864\nmemory.swap.max 33554432\nmemory.low 33554432'
-}
-
 # bats test_tags=root,all
 @test "linux.resources.memory: -1 is no limit" {
     resources_make 'resources["memory"] = {"limit": -1, "swap": -1}' memory.max memory.swap.max
@@ -58,27 +72,6 @@ resources_make() {
 @test "linux.resources.pids: -1 is no limit" {
     resources_make 'resources["pids"] = {"limit": -1}' pids.max
     output_is "pids.max max"
-}
-
-@test "linux.resources.pids: limit" {
-    resources_make 'resources["pids"] = {"limit": 23}' pids.max
-    output_is "pids.max 23"
-}
-
-@test "linux.resources.blockIO: weight and throttles of a device" {
-    local device major minor
-    device=$(disk)
-    major=${device%:*} minor=${device#*:}
-    resources_make "device = {'major': $major, 'minor': $minor}
-resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], 'throttleWriteBpsDevice': [device | {'rate': 2097152}],
-    'throttleReadIOPSDevice': [device | {'rate': 100}], 'throttleWriteIOPSDevice': [device | {'rate': 200}]}" io.max
-    output_is "io.max $device rbps=1048576 wbps=2097152 riops=100 wiops=200"
-}
-
-# bats test_tags=root
-@test "linux.resources.blockIO: weight" {
-    resources_make "resources['blockIO'] = {'weight': 505}" io.weight
-    output_is "io.weight default 5000"
 }
 
 # Weights of single disks need io.cost, which root must enable for a disk, or the scheduler BFQ.
@@ -120,12 +113,6 @@ kernel_module() {
     needs_root "systemd does not hand hugetlb to users"
     resources_make 'resources["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]' hugetlb.2MB.max hugetlb.2MB.rsvd.max
     output_is $'hugetlb.2MB.max 4194304\nhugetlb.2MB.rsvd.max 4194304'
-}
-
-# bats test_tags=root
-@test "linux.resources.unified: any file" {
-    resources_make 'resources["unified"] = {"memory.high": "50331648", "memory.oom.group": "1", "cpu.weight": "77"}' memory.high memory.oom.group cpu.weight
-    output_is $'memory.high 50331648\nmemory.oom.group 1\ncpu.weight 77'
 }
 
 # bats test_tags=root

@@ -26,28 +26,21 @@ setup_file() {
 }
 
 # bats test_tags=root
-@test "podman exec: the label of the container" {
-    start_sleeper --name sleeper
-    local label
-    label=$(podman inspect --format '{{.ProcessLabel}}' sleeper)
-    expect 0 podman exec sleeper cat /proc/self/attr/current
-    output_is "$label"
-    expect 0 tr -d '\0' <"/proc/$(pid_of "$(id_of sleeper)")/attr/current"
-    output_is "$label"
-}
-
-# bats test_tags=root
-@test "podman run --tmpfs, and the default mounts: labelled for this container" {
+@test "podman run --tmpfs, and the default mounts: labelled for this container; podman exec: its label" {
     start_sleeper --name sleeper --tmpfs /scratch
-    local label root path
+    local label path pid
     label=$(podman inspect --format '{{.MountLabel}}' sleeper)
-    root=/proc/$(pid_of "$(id_of sleeper)")/root
+    pid=$(pid_of "$(id_of sleeper)")
     for path in /scratch /dev /dev/shm /dev/mqueue /dev/null /etc/hosts; do
-        expect 0 label_of "$root$path"
+        expect 0 label_of "/proc/$pid/root$path"
         # A bind mount from the host keeps the host's label.
         [[ $output == "$label" || $path == /dev/null ]] || { echo "$path"; false; }
     done
-    expect 0 podman exec sleeper sh -c 'echo x >/scratch/made && echo x >/dev/shm/made'
+    label=$(podman inspect --format '{{.ProcessLabel}}' sleeper)
+    expect 0 podman exec sleeper sh -c 'cat /proc/self/attr/current && echo x >/scratch/made && echo x >/dev/shm/made'
+    output_is "$label"
+    expect 0 tr -d '\0' <"/proc/$pid/attr/current"
+    output_is "$label"
 }
 
 @test "podman run --volume: a directory of the host is inaccessible, with any mode" {

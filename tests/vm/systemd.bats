@@ -4,20 +4,17 @@
 
 load vm.bash
 
-@test "podman run: a scope in the default slice, the container in a cgroup below it" {
-    start_sleeper --name sleeper
-    [[ $(cgroup_of sleeper) == */$(default_slice)/$(scope_of sleeper)/container ]]
+@test "podman run, exec, update, rm: a scope in the default slice, with limits as its properties and in the container's own cgroup" {
+    local last=$(($(nproc) - 1)) scope
+    start_sleeper --name sleeper --memory 64m --memory-swap 96m --memory-reservation 32m --cpus 0.5 --cpu-shares 512 \
+        --pids-limit 40 --cpuset-cpus "$last"
+    scope=$(scope_of sleeper)
+    [[ $(cgroup_of sleeper) == */$(default_slice)/$scope/container ]]
     property_is sleeper Slice "$(default_slice)"
     property_is sleeper ActiveState active
     property_is sleeper Delegate yes
     property_is sleeper CollectMode inactive-or-failed
     property_is sleeper DefaultDependencies no
-}
-
-@test "podman run: limits are properties of the scope and values of the container's own cgroup" {
-    local last=$(($(nproc) - 1))
-    start_sleeper --name sleeper --memory 64m --memory-swap 96m --memory-reservation 32m --cpus 0.5 --cpu-shares 512 \
-        --pids-limit 40 --cpuset-cpus "$last"
     property_is sleeper MemoryMax 67108864
     property_is sleeper MemorySwapMax 33554432
     property_is sleeper MemoryLow 33554432
@@ -32,10 +29,9 @@ load vm.bash
     property_is sleeper CPUWeight 59
     file_is sleeper pids.max 40
     file_is sleeper cpuset.cpus.effective "$last"
-}
-
-@test "podman update: scope and cgroup of a running container change, other limits stay" {
-    start_sleeper --name sleeper --memory 64m --memory-swap 64m --pids-limit 40
+    expect 0 podman exec sleeper cat /proc/self/cgroup
+    output_is 0::/
+    # Other limits stay.
     expect 0 podman update --memory 128m --memory-swap 128m --cpus 0.25 sleeper
     property_is sleeper MemoryMax 134217728
     property_is sleeper CPUQuotaPerSecUSec 250ms
@@ -43,13 +39,6 @@ load vm.bash
     file_is sleeper memory.swap.max 0
     file_is sleeper cpu.max "25000 100000"
     file_is sleeper pids.max 40
-}
-
-# bats test_tags=rest
-@test "podman rm: the scope is removed, and systemd has no failed unit" {
-    start_sleeper --name sleeper
-    local scope
-    scope=$(scope_of sleeper)
     expect 0 podman rm --force --time 0 sleeper
     stderr_is_empty
     [[ $(manager show --property LoadState --value "$scope") == not-found ]]
@@ -99,13 +88,6 @@ load vm.bash
     done
     # At least it has requested the scope.
     ((ended == 0 && number > 2))
-}
-
-# bats test_tags=rest
-@test "podman exec: into a container with a scope" {
-    start_sleeper --name sleeper
-    expect 0 podman exec sleeper cat /proc/self/cgroup
-    output_is 0::/
 }
 
 # The policy lets no container write to its cgroup without a boolean. These tests are about cgroups.
