@@ -13,8 +13,8 @@ run_many() {
     done
 }
 
-@test "podman run --rm: fifty in sequence" {
-    run_many 50
+@test "podman run --rm: ten in sequence" {
+    run_many 10
 }
 
 # bats test_tags=all
@@ -35,9 +35,9 @@ run_many() {
     stderr_is_empty
 }
 
-@test "podman start, stop: the same container twenty times" {
+@test "podman start, stop: the same container ten times" {
     podman create --name same --network none "$BUSYBOX" true
-    for i in {1..20}; do
+    for i in {1..10}; do
         podman start --attach same
     done
 }
