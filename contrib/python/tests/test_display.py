@@ -119,7 +119,7 @@ def test_a_printed_table_has_all_columns_and_text(library: str, virtualenv: str)
         assert ("x" * 89 in text or library == "polars", "..." in text, "…" in text) == (True, False, False)
 
 
-@pytest.mark.parametrize("preload", [[], ["IPython", "plotly.express"]], ids=str)
+@pytest.mark.parametrize("preload", [[], pytest.param(["IPython", "plotly.express"], marks=pytest.mark.all)], ids=str)
 def test_libraries_of_notebooks(preload: list[str], virtualenv: str) -> None:
     source = (
         "from IPython.display import HTML, JSON, Markdown, display\nimport plotly.express\n"
