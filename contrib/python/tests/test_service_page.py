@@ -229,6 +229,8 @@ def test_errors_violations_and_refusals_are_shown(page: Page) -> None:
     page.value("document.querySelectorAll('#violations button')[1].click()")
     assert page.value("code.value.slice(code.selectionStart, code.selectionEnd)") == "eval('1')"
     keep_pictures(page, "violations")
+    page.value("document.querySelector('#profile').value = ''; 1")
+    assert run(page, "x = = 1").count("SyntaxError: invalid syntax") == 1
     page.value("document.querySelector('#memory').value = '100000'; 1")
     run(page, "1")
     assert "memory_mb: 100000 is more than this server allows" in page.value(
@@ -244,7 +246,7 @@ def test_what_code_writes_is_text_and_never_a_part_of_the_page(page: Page) -> No
         "class Thing:\n    def __repr__(self): return text\n    def _repr_html_(self): return text\n"
         "    def _repr_svg_(self):\n"
         '        return \'<svg xmlns="http://www.w3.org/2000/svg" onload="parent.document.title=1"/>\'\n'
-        "open('/output/<b>x.svg', 'w').write(text)\nThing()\n"
+        "open('/output/<b>x.svg', 'w').write(text)\nprint(Thing())\nThing()\n"
     )
     assert run(page, program).count(hostile) >= 2
     assert page.value("document.title") == "pysbx"
@@ -306,6 +308,7 @@ def test_tables_and_plotly_are_shown(page: Page) -> None:
     run(page, "import pandas\npandas.DataFrame({'n': range(20), 'square': [n * n for n in range(20)]})")
     height = "parseInt(document.querySelector('#figures iframe')?.style.height || 0)"
     page.wait(f"{height} > 300")
+    assert output(page) == ""  # the table's plain text would be the same again
     keep_pictures(page, "table")
     run(page, "import plotly.graph_objects as go\ngo.Figure(go.Bar(x=['a', 'b'], y=[1, 4]), {'title': '</script>'})")
     page.wait("Boolean(document.querySelector('#figures button'))")
@@ -354,6 +357,10 @@ def test_a_session_is_started_used_interrupted_forked_and_ended(page: Page) -> N
     page.press(".", CONTROL)
     page.wait("!document.querySelector('#run').disabled")
     assert "KeyboardInterrupt" in output(page)
+    page.value("document.querySelector('#seconds').value = '0.5'; 1")
+    said = run(page, "while True: pass")
+    assert (said.count("KeyboardInterrupt"), said.count("Timeout: not done after 0.5 seconds")) == (1, 1)
+    page.value("document.querySelector('#seconds').value = ''; 1")
     page.value(press.format("Fork"))
     page.wait(f"{rows}.length === 2")
     assert run(page, "x + 1") == "42\n"

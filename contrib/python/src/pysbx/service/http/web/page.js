@@ -230,15 +230,20 @@ function showViolation(found) {
   by("violations").hidden = false;
 }
 
+const isDrawn = (bundle) => ["application/vnd.plotly.v1+json", "text/html", ...Object.keys(IMAGES)].some((kind) => kind in bundle);
+
+// What the output does not say of an error: code can catch a traceback, and that of a timeout is the interrupt's.
+function unsaid({ type, message, traceback }, said, late) {
+  if (traceback && !said.includes(traceback.trimEnd().split("\n").pop())) return traceback;
+  return traceback && !late ? "" : `${type}: ${message}\n`;
+}
+
 function showResult(done, choice) {
   showFacts(done);
   const said = by("output").textContent;
-  if (done.value !== null) write((said && !said.endsWith("\n") ? "\n" : "") + done.value + "\n", "value");
-  if (done.error && !said.includes(done.error.message)) {
-    const { type, message, traceback } = done.error;
-    // The traceback of a session's timeout is there, and ends in KeyboardInterrupt.
-    write(`${traceback && !said.includes(traceback) ? traceback : `${type}: ${message}`}\n`, "bad");
-  }
+  const drawn = done.displays.some((bundle) => bundle["text/plain"] === done.value && isDrawn(bundle));
+  if (done.value !== null && !drawn) write((said && !said.endsWith("\n") ? "\n" : "") + done.value + "\n", "value");
+  if (done.error) write(unsaid(done.error, said, done.timed_out), "bad");
   if (done.error && done.error.hint) write(`Hint: ${done.error.hint}\n`, "warn");
   done.displays.forEach((bundle, at) => showDisplay(bundle, at, choice));
   done.artifacts.forEach(showFile);
@@ -246,7 +251,7 @@ function showResult(done, choice) {
   if (done.left_out.length) write(`Files that were left out: ${done.left_out.join(", ")}\n`, "warn");
   if (done.uncollected.length) write(`Not returned, write to /output: ${done.uncollected.join(", ")}\n`, "warn");
   if (done.session_ended) write(`The session has ended: ${done.session_ended}\n`, "warn");
-  if (!by("output").textContent) write("no output", "quiet");
+  if (!by("output").textContent && !drawn) write("no output", "quiet");
   say("done");
 }
 
