@@ -98,6 +98,7 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("ModuleNotFoundError", "No module named 'some_thing'", "some-thing"),
         ("ModuleNotFoundError", "No module named 'numpyy'", "did you mean 'numpy'?"),
         ("ModuleNotFoundError", "No module named 'jsonn.tool'", "did you mean 'json'?"),
+        ("ModuleNotFoundError", "No module named 'google.protobuf'", "protobuf"),
         ("ModuleNotFoundError", "No module named 'tkinter'", "belongs to Python itself"),
         ("ModuleNotFoundError", "No module named 'distutils.core'", "setuptools"),
         ("URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", "allow_network"),
@@ -135,6 +136,11 @@ def test_the_line_of_a_syntax_error_says_what_it_was_meant_for(source: str, expe
     done = run_code(source)
     assert done.error is not None
     assert done.error.hint == expected or (expected and expected in str(done.error.hint))
+
+
+def test_a_module_of_many_packages_is_none_that_can_be_named() -> None:
+    said = hint("ModuleNotFoundError", "No module named 'google.colab'")
+    assert said == "module 'google.colab' is not in the sandbox"
 
 
 def test_a_hint_does_not_ask_for_what_the_program_does_already() -> None:

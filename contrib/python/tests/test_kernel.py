@@ -129,6 +129,7 @@ def test_pip_says_at_once_that_there_is_no_network(sand: Kernel) -> None:
     said = "this kernel has no network: repeat its `pysbx kernel install` with --with 'none-such>1', and restart it\n"
     assert sand.run("%pip install 'none-such>1'")["stream"] == f"UsageError: {said}"
     assert sand.run("!pip install -q 'none-such>1' 2>/dev/null")["stream"] == said
+    assert "with '-r needs.txt'," in sand.run("!pip install -r needs.txt")["stream"]
     assert "already satisfied" in sand.run("%pip install 'numpy>1'")["stream"]
     assert sand.run("def say(text):\n    !echo {text}\nsay('local')")["stream"] == "local\r\n"
 
@@ -143,6 +144,7 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
     expected = {
         "import cv2.dnn": f"module 'cv2' is not in the sandbox: {again('--with opencv-python')}",
         "import a_thing": f"module 'a_thing' is not in the sandbox: {again('--with a_thing')}",
+        "import google.a_thing": "",  # a package google would be another one
         "import pandsa": "module 'pandsa' is not in the sandbox: did you mean 'pandas'?",
         "import own_part": f"module 'own_part' is a file beside the notebook: {own}",
         "open('/srv/x.csv')": files,

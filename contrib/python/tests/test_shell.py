@@ -51,6 +51,15 @@ def test_a_command_has_output_and_an_exit_code(session: Sandbox) -> None:
     assert dict(session.shell("echo 1 >/output/made").artifacts) == {"made": b"1\n"}
 
 
+@pytest.mark.parametrize("isolation", ["container", "process"])
+def test_commands_find_python_also_where_the_system_has_python3_alone(isolation: Any) -> None:
+    with Sandbox(isolation=isolation) as session:
+        session.put({"a.py": "import sys; print(sys.argv[1])"})
+        assert session.shell("python a.py 'a b'").to_text() == "a b"
+        assert session.run("import os; os.system('python a.py c')").stdout == "c\n"
+        assert session.run("import subprocess; subprocess.run(['python', 'a.py', 'd'])").stdout == "d\n"
+
+
 def test_the_state_of_the_session_is_that_of_its_code(session: Sandbox) -> None:
     session.run("import os; os.chdir('/tmp'); os.environ['GIVEN'] = 'yes'; x = 41")
     assert session.shell("pwd; echo $GIVEN").stdout == "/tmp\nyes\n"

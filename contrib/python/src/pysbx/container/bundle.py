@@ -210,7 +210,8 @@ def directories(options: Options, paths: Iterable[str]) -> list[str]:
 def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]) -> list[str]:
     """Return process.env of the OCI configuration."""
     beside = os.path.dirname(interpreter.program)
-    search = (*interpreter.search, *(name for name in PROGRAMS if name not in interpreter.search))
+    usual = (*PROGRAMS, payload.TARGET + payload.PROGRAMS)
+    search = (*interpreter.search, *(name for name in usual if name not in interpreter.search))
     variables = {
         # As in an environment that is activated: python3, and what is installed beside it, come first.
         "PATH": ":".join(search if beside in search else (beside, *search)),

@@ -267,7 +267,11 @@ def change_ipykernel(module: Any) -> None:
         tried = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", *words[1:]]
         if not subprocess.run(tried, check=False, capture_output=True).returncode:
             return system(command)
-        named = [f"--with {shlex.quote(word)}" for word in words[1:] if word[:1].isalpha()]
+        named = [
+            f"--with {shlex.quote(f'-r {word}' if words[at] in ('-r', '--requirement') else word)}"
+            for at, word in enumerate(words[1:])
+            if word[:1].isalpha()
+        ]
         said = f"this kernel has no network: repeat its `pysbx kernel install` with {' '.join(named)}, and restart it"
         if command.startswith(sys.executable):  # %pip
             from IPython.core.error import UsageError as InCell

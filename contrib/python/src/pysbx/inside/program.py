@@ -12,7 +12,6 @@ import errno
 import fcntl
 import os
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -40,19 +39,12 @@ Message = dict[str, Any]
 CHUNK = TERMINAL_PACKET - 1
 KILL_SEC = 5.0
 MOST_DESCRIPTORS = 1 << 20
-PROGRAMS = os.path.join(os.path.dirname(__file__), "programs")
 LEFT = GONE | select.POLLRDHUP
 
 
 def _waiting(descriptor: int) -> int:
     """Return the number of bytes that a pipe holds: see FIONREAD in pipe(7)."""
     return int(struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))[0])
-
-
-def _with_python(variables: Message) -> Message:
-    """Return variables for a program, with a directory in PATH that has `python`, if there is none."""
-    path = variables.get("PATH", os.environ.get("PATH", os.defpath))
-    return variables if shutil.which("python", path=path) else {**variables, "PATH": f"{path}:{PROGRAMS}"}
 
 
 class _Program:
@@ -177,7 +169,7 @@ def _begin(control: int, request: Message) -> _Program | None:
         if request["cwd"]:
             os.chdir(moved(request["cwd"]))
         letter = TERMINAL_FAILED
-        program = _Program(control, request | {"cwd": "", "env": _with_python(request["env"])})
+        program = _Program(control, request | {"cwd": ""})
     except (OSError, ValueError) as error:
         number = (error.errno if isinstance(error, OSError) else None) or errno.EINVAL
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -49,6 +49,8 @@ PACKAGES = {
     "Bio": "biopython",
     "slugify": "python-slugify",
 }
+# Modules of many packages, and of none with this name.
+MANY = ("google", "azure")
 PART_OF_PYTHON = "belongs to Python itself, and the Python of the sandbox lacks it"
 AWAIT = "await needs an `async def`: asyncio.run() calls that"
 NO_NETWORK = "the sandbox has no network: {network}"
@@ -136,7 +138,7 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
         path = words.own_file(top) if top.isidentifier() else ""
         if path or is_own_name(top):  # a package of that name would be another one, and possibly hostile
             return f"module '{module}' is one of your own: {words.own(path)}"
-    if top.startswith("_"):  # a part of another module
+    if top.startswith("_") or (top in MANY and module not in PACKAGES):  # a part of another module
         return f"module '{module}' is not in the sandbox"
     if top in sys.stdlib_module_names and top not in PACKAGES:
         return f"module '{module}' {PART_OF_PYTHON}"
@@ -248,7 +250,7 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
         rules.append(("ModuleNotFoundError", rf"No module named '({'|'.join(map(re.escape, own))})[.']", text))
     missing = "|".join(name for name in sorted(sys.stdlib_module_names) if name not in PACKAGES)
     rules.append(("ModuleNotFoundError", rf"No module named '({missing})[.']", f"module '{{0}}' {PART_OF_PYTHON}"))
-    for name, package in (*PACKAGES.items(), (r"(?!_)\w+", "{0}")):
+    for name, package in (*PACKAGES.items(), (rf"(?!_|(?:{'|'.join(MANY)})\b)\w+", "{0}")):
         text = f"module '{{0}}' is not in the sandbox: {words['package'].format(package)}"
         rules.append(("ModuleNotFoundError", rf"No module named '({name})[.']", text))
     for kind, pattern, advice in RULES:
