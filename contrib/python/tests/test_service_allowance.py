@@ -199,6 +199,23 @@ def test_the_snapshots_of_a_caller_take_a_bounded_space(tmp_path: Path, monkeypa
         assert session.run("1").value == "1"
 
 
+class Removed(Sandbox):
+    """A session whose snapshot another request removes as soon as it is made."""
+
+    def _snapshot_to(self, path: Path, most: float = 1 << 30) -> None:
+        super()._snapshot_to(path, most)
+        path.unlink()
+
+
+def test_a_snapshot_that_is_removed_meanwhile_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    kept = Snapshots(9)
+    with Removed(warm="require") as session, pytest.raises(Problem, match="'one' was removed while it was made"):
+        kept.write("a", "one", session)
+    (kept._directory("a") / "gone").symlink_to("nowhere")  # as a file that is gone when it is looked at
+    assert kept.listed("a") == []
+
+
 def test_an_unused_session_is_parked_until_its_next_use(tmp_path: Path) -> None:
     with server("--park-after", "0.4", listen=f"unix:{tmp_path}/s") as service:
         parked, busy = (service.post("/v1/sessions").headers["location"] for _ in range(2))

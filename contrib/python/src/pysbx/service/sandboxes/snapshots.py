@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,8 +62,8 @@ class Snapshots:
         found = []
         for path in sorted(self._directory(owner).iterdir()):
             if saved.NAME.fullmatch(path.name):
-                about = path.stat()
-                found.append(Kept(path.name, about.st_size, about.st_mtime))
+                with suppress(FileNotFoundError):  # it has just been removed
+                    found.append(_kept(path))
         return found
 
     def write(self, owner: str, name: str, sandbox: Sandbox) -> Kept:
@@ -84,8 +84,10 @@ class Snapshots:
             except saved.TooLargeError:
                 said = f"snapshots: {MOST_BYTES >> 20} MiB together is the most: remove one"
                 raise Problem(ALLOWANCE, said) from None
-        about = path.stat()
-        return Kept(name, about.st_size, about.st_mtime)
+        try:
+            return _kept(path)
+        except FileNotFoundError:
+            raise Problem(NO_SNAPSHOT, f"snapshot: '{name}' was removed while it was made") from None
 
     def restore(self, owner: str, name: str, sandbox: Sandbox) -> None:
         """Let a session that was not used yet begin from a snapshot.
@@ -111,6 +113,11 @@ class Snapshots:
         if not path.exists():
             raise Problem(NO_SNAPSHOT, f"snapshot: there is no '{name}'")
         return path
+
+
+def _kept(path: Path) -> Kept:
+    about = path.stat()
+    return Kept(path.name, about.st_size, about.st_mtime)
 
 
 @contextmanager
