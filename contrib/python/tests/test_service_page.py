@@ -95,6 +95,25 @@ def run(page: Page, source: str) -> str:
     return output(page)
 
 
+@needs_browser
+def test_the_editor_has_colours(page: Page) -> None:
+    write(page, "if xif: # no \"string\"\n    f\"a\\\"b\", '''#\nis''', 0x1f, é3")
+    pieces = "[...document.querySelectorAll('#colours span')].map(one => one.className + ' ' + one.textContent)"
+    assert page.value(pieces) == [
+        "word if", 'remark # no "string"', 'text f"a\\"b"', "text '''#\nis'''", "number 0x1f",
+    ]  # fmt: skip
+    names = "['font', 'lineHeight', 'paddingLeft', 'paddingTop', 'tabSize']"
+    style = f"one => {names}.map(name => getComputedStyle(document.querySelector(one))[name]).join()"
+    assert page.value(f"new Set(['#code', '#colours'].map({style})).size") == 1
+    write(page, "# é\n" * 200 + "x" * 500)
+    page.value("code.scrollTop = code.scrollLeft = 1e6; code.dispatchEvent(new Event('scroll')); 1")
+    places = "['#code', '#colours'].map(one => document.querySelector(one)).map(one => [one.scrollTop, one.scrollLeft])"
+    (top, left), other = page.value(places)
+    assert [top, left] == other
+    assert top > 1000
+    assert left > 1000
+
+
 def output(page: Page) -> str:
     """Return the output that the page shows."""
     return str(page.value("document.querySelector('#output').textContent"))
@@ -456,7 +475,7 @@ def test_the_page_is_used_by_the_keyboard_alone(page: Page) -> None:
         seen.append(page.value(focused))
     assert seen == ["Skip to the editor", "theme", "token", "run", "code", "code", "code"]
     assert page.value("code = document.querySelector('#code'); code.value.includes('    ')")
-    outline = page.value("getComputedStyle(code.parentElement).outlineStyle")
+    outline = page.value("getComputedStyle(code.closest('.editor')).outlineStyle")
     assert outline == "solid", "the focus is not visible"
     page.press("Escape")
     page.press("Tab")

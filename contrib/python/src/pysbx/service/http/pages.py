@@ -23,6 +23,7 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("/", "index.html", HTML),
     (FRAME, "frame.html", HTML),
     ("/web/colours.js", "colours.js", "text/javascript; charset=utf-8"),
+    ("/web/editor.js", "editor.js", "text/javascript; charset=utf-8"),
     ("/web/page.css", "page.css", "text/css; charset=utf-8"),
     ("/web/page.js", "page.js", "text/javascript; charset=utf-8"),
     ("/web/service.js", "service.js", "text/javascript; charset=utf-8"),

@@ -2,6 +2,7 @@
 // no origin and no network: see frame.html.
 
 import { Colours } from "./colours.js";
+import { paint } from "./editor.js";
 import { addModes, call, element, events, json, keepToken, Problem, token } from "./service.js";
 
 const by = (id) => document.getElementById(id);
@@ -28,10 +29,17 @@ function complain(error) {
 
 const code = by("code");
 
+function follow() {
+  by("gutter").scrollTop = code.scrollTop;
+  by("colours").scrollTop = code.scrollTop;
+  by("colours").scrollLeft = code.scrollLeft;
+}
+
 function number() {
   const lines = code.value.split("\n").length;
   by("gutter").textContent = Array.from({ length: lines }, (_, at) => at + 1).join("\n");
-  by("gutter").scrollTop = code.scrollTop;
+  paint(by("colours"), code.value);
+  follow();
 }
 
 // The only way to change a text so that the browser can undo it.
@@ -62,7 +70,7 @@ code.addEventListener("keydown", (event) => {
 });
 code.addEventListener("blur", () => { leaves = false; });
 code.addEventListener("input", number);
-code.addEventListener("scroll", () => { by("gutter").scrollTop = code.scrollTop; });
+code.addEventListener("scroll", follow);
 new ResizeObserver(() => { by("gutter").style.height = `${code.clientHeight}px`; }).observe(code);
 
 // Results
