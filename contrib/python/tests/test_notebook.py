@@ -59,7 +59,7 @@ def test_commands(session: Sandbox) -> None:
         session.run("for n in (1, 2):\n    !echo n{n}\n    if n == 2:\n        !echo {n + 1}").stdout == "n1\nn2\n3\n"
     )
     assert session.run("!echo one \\\n   two\n1 / 0").stdout == "one two\n"
-    assert session.run(b"# coding: latin-1\n!echo one\nlen('\xe9\xe9')").value == "2"
+    assert run_code(b"# coding: latin-1\n!echo one\nlen('\xe9\xe9')", notebook=True).value == "2"
     error = session.run("!echo one \\\n   two\n1 / 0").error
     assert error is not None
     assert error.line == 3

@@ -209,7 +209,7 @@ def test_arguments_and_names_of_files_are_texts_or_paths() -> None:
         with pytest.raises(TypeError, match=r"^argv: "):
             run_code(show, argv=given)
     with pytest.raises(TypeError, match=r"^files: 1 is neither a string nor a path"):
-        run_code(show, files={1: "x"})  # type: ignore[arg-type]
+        run_code(show, files={1: "x"})
 
 
 def test_output_of_children_and_of_c_code_is_kept_in_order() -> None:
