@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -21,15 +20,15 @@ SECTIONS = {
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_program(section: str, tmp_path: Path) -> None:
+def test_program(
+    section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     program, output = SECTIONS[section]
     file = tmp_path / "program.py"
     file.write_text(program, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, file], capture_output=True, text=True, timeout=150, cwd=tmp_path, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    shown, wanted = done.stdout.splitlines(), output.splitlines()
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(file), run_name="__main__")
+    shown, wanted = capsys.readouterr().out.splitlines(), output.splitlines()
     if wanted[0] == "...":
         shown, wanted = shown[1 - len(wanted) :], wanted[1:]
     assert shown == wanted
