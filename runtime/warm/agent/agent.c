@@ -439,8 +439,9 @@ static PyObject *note_rehearsal(PyObject *self, PyObject *args)
     const char *text;
     if (!PyArg_ParseTuple(args, "s", &text))
         return NULL;
-    if ((size_t)text_length(text) < sizeof(agent.rehearsal) - ROOM)
-        append(agent.rehearsal, agent.rehearsal + sizeof(agent.rehearsal) - 1, text);
+    size_t length = (size_t)text_length(agent.rehearsal);
+    if (length + (size_t)text_length(text) < sizeof(agent.rehearsal) - ROOM)
+        append(agent.rehearsal + length, agent.rehearsal + sizeof(agent.rehearsal) - 1, text);
     Py_IncRef(&_Py_NoneStruct);
     return &_Py_NoneStruct;
 }
