@@ -72,10 +72,7 @@ static const struct option run_options[] = {
     {"status-file", 0, OPTION_STRING, AT(status_file), "FILE", "write how the program has ended to this file",
      NULL},
     {"compare-fd", 0, OPTION_COUNT, AT(compare_fd), "N",
-     "for a byte from socket N, compare the files of the snapshot, and send the result; kill the program if "
-     "N "
-     "is closed before",
-     NULL},
+     "for a byte from socket N, compare the snapshot's files; if N is closed before, kill the program", NULL},
     {"keep", 0, OPTION_FLAG, AT(keep), NULL, "do not delete the container when the program has ended", NULL},
     {"no-subreaper", 0, OPTION_FLAG, AT(no_subreaper), NULL, "leave orphaned processes to the system's init",
      NULL},

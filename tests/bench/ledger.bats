@@ -34,10 +34,10 @@ costs_are_expected() {
     costs_are_expected exec life
 }
 
-@test "a warm start of Python costs what the ledger says: bare, with pandas" {
-    costs_are_expected warm warm-pandas
+@test "a warm start of Python costs what the ledger says: bare, with pandas; and the comparison of its files later" {
+    costs_are_expected warm warm-pandas compare
 }
 
-@test "a call of a decorated function costs its caller what the ledger says" {
-    costs_are_expected call
+@test "a call of a decorated function costs its caller what the ledger says, without and with a ready container" {
+    costs_are_expected call ready
 }

@@ -11,6 +11,7 @@ import argparse
 import os
 import re
 import resource
+import socket
 import subprocess
 import sys
 import tempfile
@@ -38,11 +39,15 @@ CLONES = {"clone", "clone3", "fork", "vfork"}
 OPENS = {"open", "openat", "openat2", "creat"}
 BEGIN, END = "/ledger-begins", "/ledger-ends"
 """Files that the program of the call asks for before and after the call that counts."""
+WAIT = "import os; os.read(0, 1); os._exit(0)"
 CALL = f"""
-import os, resource
+import os, resource, sys, time
 from pysbx import sandbox
+from pysbx.container import ready
 
-@sandbox(ready=0)
+most = int(sys.argv[1])
+
+@sandbox(ready=most, warm="require" if most else "auto")
 def nothing():
     return None
 
@@ -52,6 +57,9 @@ def used():
 
 for _ in range(3):
     nothing()
+while most and not any(one.has_begun() for pool in ready._pools.values() for one, _ in pool.waiting):
+    time.sleep(0.01)
+time.sleep(0.1 * most)
 before = used()
 os.access("{BEGIN}", os.F_OK)
 nothing()
@@ -75,16 +83,26 @@ def calls(path: Path) -> Iterator[tuple[str, str, int, str]]:
             yield task, call[1], -1 if call[2] == "?" else int(call[2]), text
 
 
-def count_calls(path: Path) -> Counter[str]:
+def count_comparison(path: Path) -> Counter[str]:
+    """Count the system calls of a runtime from the question whether files have changed to its answer."""
+    traced = list(calls(path))
+    asked = next(task for task, name, _, text in traced if name == "recvfrom" and "MSG_DONTWAIT" in text)
+    own = [name for task, name, *_ in traced if task == asked]
+    end = len(own) - own[::-1].index("sendto")
+    begin = end - own[:end][::-1].index("recvfrom") - 1
+    return Counter(own[begin:end])
+
+
+def count_calls(path: Path, *, alone: bool = False) -> Counter[str]:
     """Count the system calls of the runtime and of its child until that executes the program.
 
-    If there are markers, count what the threads of the first process do between them.
+    If there are markers, count what the threads of the first process do between them, or only its first thread.
     """
     traced = list(calls(path))
     marked = any(BEGIN in text for *_, text in traced)
     first = traced[0][0]
     made = {str(result): "CLONE_THREAD" in text for _, name, result, text in traced if name in CLONES and result > 0}
-    own = {first, *(task for task, thread in made.items() if thread)}
+    own = {first, *(task for task, thread in made.items() if thread and not alone)}
     counts: Counter[str] = Counter()
     executed: set[str] = set()
     counting = not marked
@@ -204,6 +222,11 @@ class Costs:
 
     def warm(self, name: str, program: str, preload: str) -> Counter[str]:
         """Count `run` of a restored Python that ends at once."""
+        self.prewarm(name, program, preload)
+        return self.run(name)
+
+    def prewarm(self, name: str, program: str, preload: str) -> str:
+        """Return the path of a bundle whose snapshot exists."""
         folder = self.folder / name
         if not folder.exists():
             folder.mkdir()
@@ -211,16 +234,32 @@ class Costs:
             config["annotations"] = {"run.pysbx.warm": "require", "run.pysbx.preload": preload}
             bundle.write(folder, config)
             run(self.command("run", "--bundle", str(folder), NAME))
-        return self.run(name)
+        return str(folder)
 
-    def call(self) -> Counter[str]:
-        """Count a call of a decorated function for which no container is ready."""
+    def compare(self) -> Counter[str]:
+        """Count the comparison of files for a restored Python that waits: run --compare-fd."""
+        folder = self.prewarm("waits", WAIT, "")
+        ours, theirs = socket.socketpair()
+        output = self.folder / "trace"
+        number = theirs.fileno()
+        command = [*STRACE, str(output), *self.command("run", "--bundle", folder, "--compare-fd", str(number), NAME)]
+        with ours, theirs, subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number]) as waiting:
+            ours.send(b"?")
+            if (answer := ours.recv(1)) != b"y":
+                sys.exit(f"ledger: the files have changed: {answer!r}")
+            waiting.communicate(b"x")
+        return count_comparison(output)
+
+    def call(self, ready: int) -> Counter[str]:
+        """Count a call of a decorated function for which so many containers are ready: the caller's own thread."""
         program = self.folder / "call.py"
         program.write_text(CALL)
-        command = [os.environ["TEST_PYSBX"], str(program)]
+        command = [os.environ["TEST_PYSBX"], str(program), str(ready)]
         os.environ["PYSBX_RUNTIME"] = self.runtime
         faults, switches = map(int, subprocess.check_output(command, text=True).split())
-        counts = self.trace(command)
+        output = self.folder / "trace"
+        run([*STRACE, str(output), *command])
+        counts = count_calls(output, alone=True)
         counts[FAULTS], counts[SWITCHES] = faults, switches
         return counts
 
@@ -234,7 +273,9 @@ class Costs:
             "life": self.life,
             "warm": lambda: self.warm("warm", LEAVE, ""),
             "warm-pandas": lambda: self.warm("warm-pandas", PANDAS, "pandas"),
-            "call": self.call,
+            "compare": self.compare,
+            "call": lambda: self.call(0),
+            "ready": lambda: self.call(1),
         }
 
 
