@@ -7,7 +7,6 @@ made again. The directory belongs to the caller alone, as the bundles do that fo
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import time
@@ -21,6 +20,8 @@ DAY_SEC = 86400.0
 
 
 def _path(kind: str, circumstances: object) -> Path:
+    import hashlib  # noqa: PLC0415 (it loads OpenSSL, and a program may make no sandbox)
+
     name = hashlib.sha256(json.dumps(circumstances).encode()).hexdigest()[:24]
     return private_directory(run_directory() / "findings") / f"{kind}-{name}.json"
 

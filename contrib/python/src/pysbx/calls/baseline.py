@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import tempfile
 import threading
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -29,6 +27,8 @@ class _Kept:
     """Contents in a file without a name. Forks share it."""
 
     def __init__(self) -> None:
+        import tempfile  # noqa: PLC0415 (few programs have a session with files)
+
         self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(cache_directory()))  # noqa: SIM115 (it has no name)
         self._lock, self._size = threading.Lock(), 0
 
@@ -90,6 +90,8 @@ class Baseline:
         if self._keeps:
             self._kept = self._kept or _Kept()
             offset = self._kept.add(content)
+        import hashlib  # noqa: PLC0415 (the same)
+
         return Known(len(content), hashlib.sha256(content).digest(), executable, offset)
 
     def content(self, path: str) -> bytes | None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import pickle
 import re
 import sys
-import textwrap
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -103,6 +101,8 @@ def open_answer(answer: Message, options: Options, result: Result, find_class: F
         reason, kind, path = (str(part)[:MAX_NAME] for part in refused)
         raise SerializationError(f"{path}: {reason}", kind, path)
     if result == "pickle" and isinstance(answer.get("pickle"), bytes):
+        import pickle  # noqa: PLC0415 (not needed to decorate a function)
+
         try:
             return pickle.loads(answer["pickle"])
         except Exception as error:  # the classes in it may raise any exception
@@ -166,6 +166,8 @@ def request_for(
     if source is not None:
         request["lines"] = source
         if options.analysis:
+            import textwrap  # noqa: PLC0415 (the same)
+
             request["source"] = "\n" * (source[1] - 1) + textwrap.dedent(source[2])
             request["analysis"], request["violations"] = json.loads(options.analysis), options.violations
     return request

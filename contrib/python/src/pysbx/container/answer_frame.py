@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgpack
-
 # A value is one element of its frame, and so is each file; what is in a value is counted by its decoder. An element
 # takes some hundred bytes of memory, and an empty map is one byte of a frame.
 MAX_ELEMENTS = 1_000_000
@@ -37,6 +35,8 @@ def unpack(content: bytes) -> Any:
         TooMany: it has more than MAX_ELEMENTS; nothing has been made of them.
         Exception: whatever hostile bytes make the library raise.
     """
+    import msgpack  # noqa: PLC0415 (a program may make no sandbox)
+
     # No element is shorter than a byte.
     if len(content) > MAX_ELEMENTS and elements(content, MAX_ELEMENTS) > MAX_ELEMENTS:
         raise TooMany

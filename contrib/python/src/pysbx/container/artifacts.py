@@ -8,7 +8,6 @@ Nothing in it is trusted: see trees.py.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import time
@@ -203,6 +202,8 @@ class Directories:
             return None, seen
         if too_large:
             raise _LeftOut(seen)
+        import hashlib  # noqa: PLC0415 (few calls leave files)
+
         seen = seen._replace(content=hashlib.sha256(content).digest())
         return None if before is not None and unchanged and before.content == seen.content else content, seen
 

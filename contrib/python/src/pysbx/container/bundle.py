@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import json
 import os
 import time
@@ -399,6 +398,8 @@ def _root_for(config: Json, links: Iterable[tuple[str, str]], files: Mapping[str
     would make another snapshot.
     """
     links = list(links)
+    import hashlib  # noqa: PLC0415 (it loads OpenSSL, and a program may make no sandbox)
+
     about = [sorted((mount["destination"], _is_file(mount)) for mount in config["mounts"]), links, files]
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
     path = private_directory(run_directory() / "roots") / key
@@ -495,6 +496,8 @@ def prepare(
         SandboxStartupError: the directories of the package are not safe to use, or there is nothing to mount.
         SandboxOptionError: the directory where code starts does not exist.
     """
+    import hashlib  # noqa: PLC0415 (it loads OpenSSL, and a program may make no sandbox)
+
     found = limits.enforcement()
     if options.limits == "strict":
         if found.missing:

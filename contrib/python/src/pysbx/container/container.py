@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import msgpack
-
 from pysbx.base import children, runtime
 from pysbx.base.option_names import current
 from pysbx.container import answer_frame, labels, limits, payload, reaper, unpatched
@@ -269,6 +267,8 @@ class Container:
             Deadline, Cancelled, Ended, NoAnswer, TooLarge: see there.
         """
         request = {**request, **self._proxy}
+        import msgpack  # noqa: PLC0415 (a program may make no sandbox)
+
         content = msgpack.packb(request, unicode_errors="surrogatepass")
         mark = os.urandom(MARK_SIZE)
         outgoing = memoryview(HEADER.pack(len(content) | (PASSES if passed >= 0 else 0), mark) + content)

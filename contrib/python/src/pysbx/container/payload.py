@@ -7,7 +7,6 @@ independent of how the package was installed, and they are one mount.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import os
 import struct
@@ -85,6 +84,8 @@ def _content(files: list[tuple[str, str]]) -> str:
     kept = probe_cache.load("payload", identities)
     if isinstance(kept, str):
         return kept
+    import hashlib  # noqa: PLC0415
+
     content = hashlib.sha256()
     for name, path in files:
         content.update(f"{name}\0".encode() + Path(path).read_bytes())
