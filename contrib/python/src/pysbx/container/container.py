@@ -445,10 +445,12 @@ class Container:
         self.sender = 0
 
     def _receive(self, channel: unpatched.socket) -> bytes:
+        # The C library asks the kernel for a large buffer anew each time, so the first of an answer is small.
+        size = CHUNK * 16 if self._incoming else CHUNK
         if not self._identifies:
-            return channel.recv(CHUNK * 16)
+            return channel.recv(size)
         # Room for the sender and no more: the sandbox could pass descriptors as well, which the kernel then discards.
-        data, about, _, _ = channel.recvmsg(CHUNK * 16, socket.CMSG_SPACE(CREDENTIALS.size))
+        data, about, _, _ = channel.recvmsg(size, socket.CMSG_SPACE(CREDENTIALS.size))
         for level, kind, content in about:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
                 self.sender = CREDENTIALS.unpack(content)[0]

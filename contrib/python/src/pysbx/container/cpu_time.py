@@ -24,6 +24,8 @@ TIMES, THREADS = slice(11, 15), 17
 MOST = 4096
 # The kernel counts the time of a process in ticks of this length, so a second reading tells nothing new before.
 RECENT_SEC = 0.01
+# The runtime sleeps while the program runs, so its own time is read again only after this.
+OUTSIDE_SEC = 1.0
 CHUNK = 4096
 
 
@@ -103,6 +105,7 @@ class Meter:
         # The file of the container's own cgroup, and the processes of the runtime outside. "" is none.
         self._file: str | None = None
         self._outside: list[int] = []
+        self._outside_ticks = (-math.inf, 0)  # and when they were read
         self._last = (-math.inf, 0.0)
 
     def read(self, *, settled: bool, fresh: bool = True) -> float:
@@ -147,4 +150,7 @@ class Meter:
         """Return the CPU time of the container's cgroup and those below it, and of the processes outside."""
         words = _read(str(self._file)).split()
         used = int(words[words.index(b"usage_usec") + 1]) / 1e6
-        return used + sum(_ticks(_fields(pid)) for pid in self._outside) / TICKS_PER_SEC
+        now = time.monotonic()
+        if now - self._outside_ticks[0] > OUTSIDE_SEC:
+            self._outside_ticks = now, sum(_ticks(_fields(pid)) for pid in self._outside)
+        return used + self._outside_ticks[1] / TICKS_PER_SEC
