@@ -25,7 +25,7 @@ lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy pytho
 docs        | python3 python3-venv
 bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev
 vm          | mmdebstrap e2fsprogs zstd util-linux
-python      | chromium curl gcc libc6-dev nginx-light openssl prometheus python3-venv sudo wrk
+python      | chromium curl gcc libc6-dev nginx-light openssl python3-venv sudo wrk
 fuzz        | clang libclang-rt-dev python3-venv
 conformance | golang-go git crun
 packaging   | build-essential debhelper dpkg-dev git lintian

@@ -233,30 +233,3 @@ def test_the_command_writes_files_after_a_timeout(tmp_path: Path) -> None:
     )
     assert done.returncode == 124
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["first.txt", "second.csv"]
-
-
-# As OpenSSL answers in FIPS mode.
-FIPS = """
-import hashlib
-
-def refused(*_, **__):
-    raise ValueError("[digital envelope routines] unsupported")
-
-for name in "md5", "sha1", "blake2b", "blake2s":
-    setattr(hashlib, name, refused)
-from pysbx import Sandbox, sandbox
-
-@sandbox(dependencies=[], env={"A": "1"})
-def double(number):
-    return 2 * number
-
-with Sandbox() as session:
-    first = session.run("open('/output/a', 'w').write('one')")
-    second = session.run("open('/output/b', 'w').write('two')")
-print(list(first.artifacts), list(second.artifacts), double(21))
-"""
-
-
-def test_a_machine_in_fips_mode() -> None:
-    done = subprocess.run([sys.executable, "-c", FIPS], capture_output=True, text=True, timeout=120, check=False)
-    assert (done.stdout, done.stderr) == ("['a'] ['b'] 42\n", "")
