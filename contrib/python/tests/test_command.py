@@ -9,16 +9,15 @@ import json
 import os
 import pty
 import re
-import select
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from pysbx.base.text import visible
@@ -439,20 +438,6 @@ def test_a_shell_is_left_as_python_is(typed: str, code: int) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (code, ">>> ", "")
 
 
-def reader(terminal: int) -> Callable[[bytes], None]:
-    """Return what reads from a terminal up to a text, and behind it the next time."""
-    said = b""
-
-    def until(text: bytes) -> None:
-        nonlocal said
-        while text not in said:
-            assert select.select([terminal], [], [], 60)[0], f"{text!r} does not come: {said!r}"
-            said += os.read(terminal, 1 << 16)
-        said = said.partition(text)[2]
-
-    return until
-
-
 def test_control_characters_do_not_reach_a_terminal() -> None:
     main, terminal = pty.openpty()
     command = [*PROGRAM, "run", "-c", r"print('a\x1b]0;title\x07b\tc')"]
@@ -676,23 +661,17 @@ def test_what_may_stand_in_a_place_is_completed(typed: str, words: str, tmp_path
 def test_completion_in_a_shell_that_somebody_types_into(tmp_path: Path) -> None:
     (tmp_path / "script").write_text(pysbx("completion", "bash").stdout)
     (tmp_path / "file-to-run.py").touch()
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(tmp_path)
-        os.execvpe("bash", ["bash", "--norc", "-i"], {**os.environ, "TERM": "dumb", "HOME": str(tmp_path)})
-    os.write(terminal, b"source ./script; pysbx() { printf 'got:%s;' \"$@\"; echo; }; PS1=rea''dy:\n")
-    until = reader(terminal)
+    variables: Any = {**os.environ, "TERM": "dumb", "HOME": str(tmp_path)}
+    terminal = pexpect.spawn("bash", ["--norc", "-i"], cwd=str(tmp_path), env=variables, timeout=60)
+    terminal.send("source ./script; pysbx() { printf 'got:%s;' \"$@\"; echo; }; PS1=rea''dy:\n")
     for typed, got in (
-        (b"pysbx run --wa\treq\tfile-t\t\n", b"got:run;got:--warm;got:require;got:file-to-run.py;"),
-        (b"pysbx dep\tins\t\n", b"got:deps;got:install;"),
-        (b"pysbx run --warm=o\t\n", b"off;"),
+        ("pysbx run --wa\treq\tfile-t\t\n", "got:run;got:--warm;got:require;got:file-to-run.py;"),
+        ("pysbx dep\tins\t\n", "got:deps;got:install;"),
+        ("pysbx run --warm=o\t\n", "off;"),
     ):
-        until(b"ready:")
-        os.write(terminal, typed)
-        until(got)
-    os.write(terminal, b"exit\n")
-    with contextlib.suppress(OSError):  # the other side has closed
-        while os.read(terminal, 1 << 16):
-            pass
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    os.close(terminal)
+        terminal.expect_exact("ready:")
+        terminal.send(typed)
+        terminal.expect_exact(got)
+    terminal.send("exit\n")
+    terminal.expect(pexpect.EOF)
+    assert terminal.wait() == 0
