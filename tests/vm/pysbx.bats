@@ -342,18 +342,6 @@ PYTHON
 }
 
 # bats test_tags=all
-@test "SELinux: a function" {
-    need_selinux
-    expect 0 python <<'PYTHON'
-@sandbox(timeout_sec=120)
-def plain(number):
-    return number + 1, open("/proc/self/attr/current").read().split(":")[2]
-print(plain(41))
-PYTHON
-    output_is "(42, 'pysbx_sandbox_t')"
-}
-
-# bats test_tags=all
 @test "SELinux: a function with dependencies" {
     need_selinux
     expect 0 python "$TESTS/../contrib/python/tests" "$BATS_TEST_TMPDIR/wheels" <<'PYTHON'

@@ -162,7 +162,7 @@ def test_what_fails_says_so_in_pips_words(wheels: Path) -> None:
 def test_two_callers_install_once(wheels: Path) -> None:
     made: list[str] = []
     wanted = dependencies.Wanted(("thing",), wheels=str(wheels))
-    interpreter = dependencies_interpreter()
+    interpreter = host_interpreter()
     threads = [
         threading.Thread(target=dependencies.ensure, args=(wanted, interpreter), kwargs={"progress": made.append})
         for _ in range(3)
@@ -172,13 +172,6 @@ def test_two_callers_install_once(wheels: Path) -> None:
     for thread in threads:
         thread.join()
     assert "".join(made).count("Successfully installed") == 1
-
-
-def dependencies_interpreter() -> Any:
-    """Return the interpreter that sets are made for by default."""
-    from pysbx.container.interpreter import host_interpreter
-
-    return host_interpreter()
 
 
 def in_another_process(wheels: str) -> None:
@@ -234,7 +227,7 @@ def test_an_installation_has_no_network_but_its_index(wheels: Path, tmp_path: Pa
 
 def test_the_modules_of_a_set_are_preloaded(wheels: Path) -> None:
     wanted = dependencies.Wanted(("user",), wheels=str(wheels))
-    site = dependencies.ensure(wanted, dependencies_interpreter())
+    site = dependencies.ensure(wanted, host_interpreter())
     assert dependencies.modules(site, wanted) == ("user",)
 
 

@@ -14,7 +14,7 @@ import pytest
 from pysbx import DependencyInstallError, SandboxOptionError, run_code
 from pysbx.base import trees
 from pysbx.command import main
-from pysbx.container.interpreter import Interpreter, host_interpreter
+from pysbx.container.interpreter import host_interpreter
 from pysbx.options.requirements import Script, normalise, normalise_all, of_script
 from pysbx.packages import dependencies
 from tests.packages import make_deep, make_project, make_wheel
@@ -56,7 +56,7 @@ def test_a_project_that_has_changed_is_installed_again(wheels: Path, tmp_path: P
     (tmp_path / "one" / "mine.py").write_text("value = 'changed'\n")
     wanted = dependencies.Wanted(normalise_all(["./one"]), "", str(wheels))
     assert len(dependencies.installed()) == 1
-    site = dependencies.ensure(wanted, dependencies_interpreter())
+    site = dependencies.ensure(wanted, host_interpreter())
     assert (site / "mine.py").read_text() == "value = 'changed'\n"
 
 
@@ -65,11 +65,6 @@ def test_a_project_with_deep_directories_is_refused(wheels: Path, tmp_path: Path
     with pytest.raises(DependencyInstallError, match="more than 250000 files, or 64 directories within each other"):
         run_code("1", dependencies=["./one"], wheels=wheels)
     trees.remove(tmp_path / "one")
-
-
-def dependencies_interpreter() -> Interpreter:
-    """Return the interpreter that sets are made for by default."""
-    return host_interpreter()
 
 
 def test_a_wheel_by_its_path(wheels: Path) -> None:
