@@ -129,13 +129,13 @@ $(BUILD)/$(AGENT)/probe.py: $(PROBE)
 # A module for any Python, so without a C library. Its text is for readers, not for the module.
 AGENT_CFLAGS := -std=gnu17 -iquote . -Iruntime $(WARNINGS) -O2 -ffreestanding -fPIC -fvisibility=hidden -fno-stack-protector \
                 -fasynchronous-unwind-tables -fcf-protection=none -mgeneral-regs-only
-AGENT_TEXTS  := packages.py changes.py hidden.py resume.py
+AGENT_TEXTS  := packages.py changes.py hidden.py place.py resume.py
 AGENT_C      := agent.c apart.c clocks.c ending.c loaded.c lookups.c memory.c services.c streams.c threads.c unwind.c embed.S
 $(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[chS] runtime/warm/params.h) $(AGENT_TEXTS:%=$(AGENT)/%) $(BUILD)/$(AGENT)/probe.py $(BUILD)/compiled
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(AGENT_CFLAGS) -shared -nostdlib -s -Wl,-z,noexecstack -Wl,--build-id=none \
 	    -D'PACKAGES="$(AGENT)/packages.py"' -D'CHANGES="$(AGENT)/changes.py"' -D'HIDDEN="$(AGENT)/hidden.py"' \
-	    -D'RESUME="$(AGENT)/resume.py"' -D'PROBE="$(BUILD)/$(AGENT)/probe.py"' \
+	    -D'PLACE="$(AGENT)/place.py"' -D'RESUME="$(AGENT)/resume.py"' -D'PROBE="$(BUILD)/$(AGENT)/probe.py"' \
 	    -o $@ $(AGENT_C:%=$(AGENT)/%)
 
 # The common identity of a snapshot and the runtime that restores it.

@@ -34,7 +34,7 @@ _pysbx_runtime() {
         done
     fi
     case $previous in
-        -b | --bundle | --root | --cwd) mapfile -t COMPREPLY < <(compgen -d -- "$current") && return ;;
+        -b | --bundle | --root | --cwd | --image-path | --work-path) mapfile -t COMPREPLY < <(compgen -d -- "$current") && return ;;
         -p | --process | -r | --resources | --config | --pid-file | --console-socket | --pidfd-socket | --status-file | --snapshot | --snapshot-base | --log)
             mapfile -t COMPREPLY < <(compgen -f -- "$current") && return
             ;;

@@ -106,17 +106,15 @@ static int check_argument_count(const struct command *command, int count, struct
 int command_invoke(const struct command *command, struct invocation *invocation, struct error *err)
 {
     void *values = arena_alloc(invocation->arena, command->values_size);
-    if (!command->unparsed) {
-        int ret = options_parse(invocation->arena, command->options, command->program_follows,
-                                invocation->args, &invocation->count, values, err);
-        if (ret < 0)
-            return ret;
-        if (ret == OPTIONS_HELP)
-            return show_command_help(command, err);
-        ret = check_argument_count(command, invocation->count, err);
-        if (ret < 0)
-            return ret;
-    }
+    int ret = options_parse(invocation->arena, command->options, command->program_follows, invocation->args,
+                            &invocation->count, values, err);
+    if (ret < 0)
+        return ret;
+    if (ret == OPTIONS_HELP)
+        return show_command_help(command, err);
+    ret = check_argument_count(command, invocation->count, err);
+    if (ret < 0)
+        return ret;
     invocation->args[invocation->count] = NULL;
     return command->run(invocation, values, err);
 }

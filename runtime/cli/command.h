@@ -30,7 +30,6 @@ struct command {
     int error_code;       /* exit code for an error of the command itself; 0: 1 */
     bool program_follows; /* options end at the first argument, because the rest is another program's command
                              line */
-    bool unparsed;        /* the command gets the whole line as arguments */
     /* Run the command with `values`, the structure of its options. 0 or negative errno with err filled. */
     int (*run)(struct invocation *invocation, void *values, struct error *err);
 };

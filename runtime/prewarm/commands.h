@@ -46,4 +46,20 @@ struct save_options {
 int prewarm_save(struct arena *a, const struct runtime_options *rt, const struct save_options *options,
                  const char **base, struct error *err);
 
+struct checkpoint_options {
+    const char *id;
+    const char *image_path; /* the directory for the checkpoint: warm/image.h */
+    const char *work_path;  /* the directory for statistics (prewarm/criu_statistics.h); NULL: none */
+    bool leave_running;     /* else the container is killed once it is saved */
+};
+
+/* Save the program of the container, which waits in the agent's park(), and end the container. After an error
+ * it goes on. -ENOTSUP names the resource that cannot be saved. */
+int prewarm_checkpoint(const struct runtime_options *rt, const struct checkpoint_options *options,
+                       struct error *err);
+
+/* As prewarm_run, with the checkpoint of a directory. `work_path` as above. */
+int prewarm_restore(const struct runtime_options *rt, const struct create_options *options,
+                    const char *image_path, const char *work_path, int *exit_code, struct error *err);
+
 #endif

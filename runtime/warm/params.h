@@ -38,6 +38,13 @@ struct warm_memory {
     uint64_t count, ranges; /* an array of struct warm_range, in any order */
 };
 
+/* A program that waits until its container is saved has this in the sixth argument of ppoll(2), which has
+ * five. In the fifth, which counts only with a fourth, it has the address of a text: why it could not be
+ * saved when it was last asked, or 0. */
+#define WARM_WAIT_MAGIC 0x5059534257414954ULL
+/* The result of that call with which the runtime asks for a fork to save. */
+#define WARM_WAIT_FORK 0x70797362
+
 /* The agent of a probe marks a system call in the upper half of an argument, where the kernel takes 32 bits.
  * That is the third of getrandom(2) and the first of fstat(2). The fourth is then an address in the caller.
  */

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "warm/agent/agent.h"
 #include "warm/dump/dump.h"
+#include "warm/params.h"
 
 /* This stands where a builder's snapshot has its manifest. That one begins a program; a session continues
  * one. */
@@ -54,7 +55,7 @@ int session_save(pid_t pid, int root, uint64_t limit, const struct dump_base *ba
         .agent_path = AGENT_MAPPED,
         .park = AGENT_PARK,
         .agent = agent_start,
-        .agent_size = (uintptr_t)agent_end - (uintptr_t)agent_start,
+        .agent_size = agent_size(),
         .limit = limit,
         .base = base,
         .spare = true,
@@ -66,6 +67,19 @@ int session_save(pid_t pid, int root, uint64_t limit, const struct dump_base *ba
     if (ret < 0)
         (void)!ftruncate(out, 0);
     return ret;
+}
+
+int session_fork(pid_t pid, pid_t *child, struct error *err)
+{
+    const struct dump_request request = {
+        .pid = pid,
+        .agent_path = AGENT_MAPPED,
+        .park = AGENT_PARK,
+        .waits = WARM_WAIT_MAGIC,
+        .agent = agent_start,
+        .agent_size = agent_size(),
+    };
+    return warm_dump_fork(&request, child, err);
 }
 
 int session_open(const char *path, struct snapshot *out, struct error *err)

@@ -24,6 +24,10 @@ int session_create(const char *path, struct error *err);
 int session_save(pid_t pid, int root, uint64_t limit, const struct dump_base *base, int out,
                  struct error *err);
 
+/* Ask a process that waits in the agent's park() for a fork to save, which ends by itself after 30 seconds.
+ * *child: the fork, also after an error, or 0. Return 0 or negative errno; -ENOTSUP names the obstacle. */
+int session_fork(pid_t pid, pid_t *child, struct error *err);
+
 /* Open a snapshot made by session_save, and no other file; the caller closes *out with snapshot_close. Return
  * a descriptor or negative errno: -EPERM if other users may open it, -EINVAL for anything else. */
 int session_open(const char *path, struct snapshot *out, struct error *err);

@@ -1,6 +1,6 @@
 /* Replace snapshots in builds that cannot make or restore them: every start is cold, for one reason. The
- * decision (warm/decide.h) asks for that reason, so of the other functions only warm_dump is ever called, by
- * `warm save`. */
+ * decision (warm/decide.h) asks for that reason, so of the other functions only those of warm/dump are ever
+ * called, by `warm save` and `checkpoint`. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -24,6 +24,12 @@ int warm_dump(const struct dump_request *request, struct error *err)
 {
     (void)request;
     return error_text(err, -ENOTSUP, "%s", reason);
+}
+
+int warm_dump_fork(const struct dump_request *request, pid_t *child, struct error *err)
+{
+    *child = 0;
+    return warm_dump(request, err);
 }
 
 struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy)

@@ -39,7 +39,7 @@ sys.exit(-subprocess.run(sys.argv[1:], stdout=writer).returncode)' "$RUNTIME" $c
     local command
     expect 0 runtime --help
     output_has "usage: pysbx-runtime"
-    for command in create start run exec state kill delete list ps pause resume update events spec plan features; do
+    for command in create start run exec state kill delete list ps pause resume update events spec plan features checkpoint restore; do
         expect 0 runtime --help
         output_has "  $command "
         expect 0 runtime "$command" --help
@@ -96,7 +96,6 @@ with_value() {
     mkdir directory
     touch plain
     for command in '' $(runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
-        [[ $command != checkpoint && $command != restore ]] || continue
         for option in $(with_value 'DIR' ${command:+"$command"}); do
             output=$(completed pysbx-runtime ${command:+"$command"} "$option" '')
             [[ $output == directory ]] || { echo "$command $option: '$output'"; return 1; }
@@ -135,25 +134,6 @@ with_value() {
     expect 1 runtime --log-format json --log log --nonsense list
     output=$(<log)
     output_holds 'it["msg"] == "unknown flag: --nonsense"'
-}
-
-@test "checkpoint --help fails and restore --lsm-mount-context does not ask for an argument: no support" {
-    expect 1 runtime checkpoint --help
-    expect 1 runtime restore --lsm-mount-context
-    [[ $stderr != *argument* ]]
-}
-
-@test "checkpoint, restore: with the options of engines, a refusal that names what to use, and nothing is touched" {
-    start_sleeping box
-    expect 1 runtime checkpoint --image-path image --work-path work --leave-running --tcp-established --file-locks box
-    stderr_has "does not checkpoint containers: 'warm save' saves"
-    stderr_has "Sandbox.snapshot()"
-    status_is box running
-    expect 1 runtime restore --image-path image --work-path work --bundle "$PWD/bundle" --pid-file pid --detach copy
-    stderr_has "does not restore containers: 'run --snapshot' continues"
-    stderr_has "'pysbx sessions restore'"
-    expect 1 runtime state copy
-    [[ ! -e image && ! -e work && ! -e pid ]]
 }
 
 @test "a full disk is an error" {

@@ -129,17 +129,6 @@ PYTHON
     podman umount hooked
 }
 
-@test "podman container checkpoint: is refused, the container goes on, and there is no archive" {
-    needs_root "Podman checkpoints containers of root only"
-    start_sleeper --name box
-    expect 125 podman container checkpoint --export checkpoint.tar box
-    # Podman looks for CRIU before it asks the runtime.
-    stderr_has "$(command -v criu >/dev/null && echo "runtime does not support" || echo "requires at least CRIU")"
-    [[ ! -e checkpoint.tar ]]
-    expect 0 podman inspect --format '{{.State.Status}} {{.State.Checkpointed}}' box
-    output_is "running false"
-}
-
 @test "podman run --annotation: reaches the runtime's configuration" {
     start_sleeper --name sleeper --annotation org.example.key=value
     expect 0 podman inspect --format '{{index .Config.Annotations "org.example.key"}}' sleeper

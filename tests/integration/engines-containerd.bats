@@ -121,6 +121,23 @@ task_is() {
     output_has /dev/pts/0
 }
 
+@test "ctr container checkpoint --task, restore --live: a Python program that parks goes on" {
+    mkdir modules
+    cp "$TESTS/lib/parking.py" modules
+    expect 0 ctr run --detach --cpu-shares 0 --runc-binary "$RUNTIME" --log-uri "file://$PWD/log" --env PYTHONPATH=/modules \
+        --annotation run.pysbx.warm=require --annotation run.pysbx.preload=parking \
+        --mount "type=bind,src=$PWD/modules,dst=/modules,options=rbind:rw" "$PYTHON" box python3 -c 'from parking import park
+print("parks", flush=True)
+print("restored", park(), file=open("/modules/restored", "w"), flush=True)'
+    wait_for grep -q parks log
+    expect 0 ctr container checkpoint --rw --task --image box saved
+    task_is box RUNNING
+    ctr task rm --force box >/dev/null # the copy has its cgroup
+    ctr container rm box
+    expect 0 timeout 60 ctr container restore --rw --live copy saved
+    wait_for grep -q "restored True" modules/restored
+}
+
 @test "ctr task exec: output, exit code, user, directory, terminal" {
     start_box box sleep 1000
     expect 4 ctr task exec --exec-id one --user user --cwd /tmp box sh -c 'id -u; pwd; exit 4'
@@ -174,7 +191,7 @@ task_is() {
 @test "ctr task checkpoint: is refused with a reason" {
     start_box box sleep 1000
     expect 1 ctr task checkpoint box
-    stderr_has "does not checkpoint"
+    stderr_has "its program is no Python that was started warm"
     task_is box RUNNING
 }
 

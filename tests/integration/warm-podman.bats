@@ -257,3 +257,49 @@ PYTHON
     done
     podman secret rm alpha bravo >&2
 }
+
+logs_have() {
+    [[ $(podman logs "$1" 2>&1) == *"$2"* ]]
+}
+
+@test "podman container checkpoint --export, restore --import: a program goes on, and any other is refused" {
+    needs_root "Podman checkpoints containers of root only"
+    command -v criu || skip "Podman wants to know the version of CRIU"
+    local name
+    mkdir modules
+    cp "$TESTS/lib/parking.py" modules
+    cat >modules/counting.py <<'PROGRAM'
+import socket
+from parking import park
+numbers = []
+while True:
+    numbers.append(len(numbers))
+    with open("/log", "a") as log:
+        print(numbers[-1], file=log)
+    print(numbers, open("/log").read().split(), socket.gethostname(), flush=True)
+    park()
+PROGRAM
+    expect 0 podman run --detach --name first --hostname one --network none -v "$PWD/modules:/modules" -e PYTHONPATH=/modules \
+        --annotation run.pysbx.warm=require --annotation run.pysbx.preload=parking "$PYTHON" python3 -m counting
+    wait_for logs_have first "[0] ['0'] one"
+    expect 0 podman container checkpoint --print-stats first
+    output_has '"pages_written"'
+    state_is first exited
+    expect 0 podman container restore --print-stats --tcp-established --file-locks first
+    output_has '"restore_time"'
+    wait_for logs_have first "[0, 1] ['0', '1'] one"
+    expect 0 podman container checkpoint --export saved.tar.gz --leave-running --tcp-established --file-locks first
+    stderr_is_empty
+    state_is first running
+    podman rm --force --time 0 first
+    for name in second third; do
+        expect 0 podman container restore --import saved.tar.gz --name "$name"
+        wait_for logs_have "$name" "[0, 1, 2] ['0', '1', '2'] one"
+    done
+
+    start_sleeper --name sleeper
+    expect 125 podman container checkpoint --export none.tar sleeper
+    stderr_has "its program is no Python that was started warm"
+    [[ ! -e none.tar ]]
+    state_is sleeper running
+}

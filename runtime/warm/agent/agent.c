@@ -12,6 +12,7 @@
  * The agent uses no C library, because it must load beside any. It runs in a copy of itself (apart.h). At the
  * end it enters Py_RunMain again, in the place of the builder's own call, which never continues. */
 #include <asm/errno.h>
+#include <asm/poll.h>
 #include <asm/unistd.h>
 #include <linux/auxvec.h>
 #include <linux/prctl.h>
@@ -30,7 +31,7 @@
 #include "warm/agent/threads.h"
 #include "warm/params.h"
 
-/* packages.py, changes.py, hidden.py and resume.py, see embed.S. */
+/* packages.py, changes.py, hidden.py, place.py and resume.py, see embed.S. */
 extern const char resume_source[];
 
 /* Offsets in struct PyConfig of a CPython 3.minor, of the fields that the command line sets. run_module and
@@ -58,9 +59,14 @@ static struct {
     PyObject *give_up, *is_flushed;
     PyObject *renew;
     PyObject *end_threads, *start_threads; /* of packages.py */
+    PyObject *find_obstacle, *settle_in;   /* of place.py */
+    PyObject *numbers_of_files;            /* of place.py */
+    PyObject *obstacle;                    /* what it has found last */
     PyObject *kept;                        /* the arguments of leave(); NULL: it has none (yet) */
     const char *executable;
     int report;
+    int closed[64]; /* descriptors that the child of fork_parked() closes */
+    Py_ssize_t closed_count;
     bool rehearses; /* this process is the one of rehearse() */
     /* The program of rehearse(), of which note_rehearsal() knows the first part. */
     char rehearsal[512];
@@ -133,6 +139,9 @@ static PyObject *load_resume(void)
     agent.renew = PyDict_GetItemString(names, "renew");
     agent.end_threads = PyDict_GetItemString(names, "end_threads");
     agent.start_threads = PyDict_GetItemString(names, "start_threads");
+    agent.find_obstacle = PyDict_GetItemString(names, "find_obstacle");
+    agent.settle_in = PyDict_GetItemString(names, "settle_in");
+    agent.numbers_of_files = PyDict_GetItemString(names, "numbers_of_files");
     Py_IncRef(agent.resume);
     Py_IncRef(agent.leave);
     Py_IncRef(agent.give_up);
@@ -140,6 +149,9 @@ static PyObject *load_resume(void)
     Py_IncRef(agent.renew);
     Py_IncRef(agent.end_threads);
     Py_IncRef(agent.start_threads);
+    Py_IncRef(agent.find_obstacle);
+    Py_IncRef(agent.settle_in);
+    Py_IncRef(agent.numbers_of_files);
     return names;
 }
 
@@ -192,13 +204,19 @@ static _Noreturn void refuse(const char *text)
         system_call(__NR_exit_group, 1, 0, 0, 0);
 }
 
+struct pause { /* struct timespec */
+    long seconds, nanoseconds;
+};
+
 /* In a child of fork, write the word to the descriptor and close it. Then sleep until the system call returns
- * a positive number. A restorer puts the address of the parameters there. The child sleeps before CPython and
- * libraries run their hooks for a child. So the hooks run once in every restored process, with its process
- * id. (threading's hook is the exception, because it depends on nothing: call_ahead() in packages.py.)
- * Threads that libraries handle at fork are gone here, and the libraries' pthread_atfork handlers have run.
+ * a positive number, or for the time `limit` (NULL: any): then the child ends. A restorer puts the address of
+ * the parameters there. The child sleeps before CPython and libraries run their hooks for a child. So the
+ * hooks run once in every restored process, with its process id. (threading's hook is the exception, because
+ * it depends on nothing: call_ahead() in packages.py.) Threads that libraries handle at fork are gone here,
+ * and the libraries' pthread_atfork handlers have run.
  */
-static const struct warm_params *sleep_until_restored(int report, const char *word, Py_ssize_t size)
+static const struct warm_params *sleep_until_restored(int report, const char *word, Py_ssize_t size,
+                                                      struct pause *limit)
 {
     const struct warm_memory *memory = memory_list();
     while (size > 0) {
@@ -210,9 +228,11 @@ static const struct warm_params *sleep_until_restored(int report, const char *wo
     }
     system_call(__NR_close, report, 0, 0, 0);
     for (;;) {
-        long result = system_call(__NR_ppoll, (long)memory, 0, 0, 0);
+        long result = system_call(__NR_ppoll, (long)memory, 0, (long)limit, 0);
         if (result > 0)
             return (const struct warm_params *)result;
+        if (result == 0)
+            system_call(__NR_exit_group, 1, 0, 0, 0);
     }
 }
 
@@ -235,7 +255,7 @@ static const struct warm_params *park(PyObject *settled)
     PyOS_BeforeFork();
     int pid = threads_fork();
     if (pid == 0)
-        return sleep_until_restored(agent.report, "r", 2);
+        return sleep_until_restored(agent.report, "r", 2, NULL);
     if (pid > 0 && agent.report <= 9 && threads_fork() == 0)
         rehearse(settled);
     if (pid < 0)
@@ -490,9 +510,47 @@ static int call(PyObject *function)
     return 0;
 }
 
+enum { NO_FORK = -1, CANNOT_GO_ON = -2 };
+
+/* Fork, and park the child, which the runtime saves. The child writes the word to the descriptor and sleeps,
+ * for the time `limit` at most (NULL: any). Return its pid; 0 in the child once it is restored, which has
+ * streams of its own and no other descriptor; negative: an exception is set. That is CANNOT_GO_ON in this
+ * child, else NO_FORK. */
+static int fork_parked(int report, const char *word, Py_ssize_t size, struct pause *limit)
+{
+    if (has_interpreters())
+        return fail("an interpreter (interpreters.create) cannot come along in a fork");
+    if (call(agent.end_threads) < 0)
+        return NO_FORK;
+    PyOS_BeforeFork();
+    int pid = threads_fork();
+    if (pid < 0)
+        pid = fork(); /* without threads, as os.fork() */
+    if (pid != 0)
+        PyOS_AfterFork_Parent();
+    if (pid < 0)
+        return PyErr_SetFromErrno(PyExc_OSError), NO_FORK; /* numexpr has one thread until the next fork */
+    if (pid > 0)
+        return call(agent.start_threads) < 0 ? NO_FORK : pid;
+    for (Py_ssize_t i = 0; i < agent.closed_count; i++)
+        system_call(__NR_close, agent.closed[i], 0, 0, 0);
+    const struct warm_params *params = sleep_until_restored(report, word, size, limit);
+    PyOS_AfterFork_Child();
+    PyObject *entropy = Py_BuildValue(
+        "(N)", PyBytes_FromStringAndSize((const char *)params->entropy, sizeof(params->entropy)));
+    system_call(__NR_munmap, (long)params->area, (long)params->area_size, 0, 0);
+    PyObject *renewed = entropy != NULL ? PyObject_CallObject(agent.renew, entropy) : NULL;
+    if (renewed == NULL || call(agent.start_threads) < 0)
+        return CANNOT_GO_ON;
+    if (threads_start() < 0)
+        return fail("threads of libraries cannot be started again"), CANNOT_GO_ON;
+    Py_DecRef(entropy);
+    Py_DecRef(renewed);
+    return 0;
+}
+
 /* fork(report, word): as os.fork(), but the child writes the word, which is bytes, to the descriptor. Then it
- * sleeps until the runtime has saved it. Only a restored process returns 0. It has streams of its own and no
- * other descriptor. */
+ * sleeps until the runtime has saved it. Only a restored process returns 0. */
 static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -502,33 +560,106 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
     PyObject *bytes;
     if (!PyArg_ParseTuple(args, "iO", &report, &bytes) || PyBytes_AsStringAndSize(bytes, &word, &size) < 0)
         return NULL;
-    if (has_interpreters())
-        return fail("an interpreter (interpreters.create) cannot come along in a fork"), NULL;
-    if (call(agent.end_threads) < 0)
-        return NULL;
-    PyOS_BeforeFork();
-    int pid = threads_fork();
+    int pid = fork_parked(report, word, size, NULL);
+    return pid < 0 ? NULL : Py_BuildValue("i", pid);
+}
+
+/* Seconds after which a fork ends that is not saved, because the runtime was killed. */
+#define FORK_LIMIT 30
+
+/* Note the descriptors that the child is to close. -1: an exception is set. */
+static int note_closed(void)
+{
+    PyObject *numbers = PyObject_CallObject(agent.numbers_of_files, NULL);
+    if (numbers == NULL)
+        return -1;
+    agent.closed_count = PyList_Size(numbers);
+    if (agent.closed_count > (Py_ssize_t)(sizeof(agent.closed) / sizeof(agent.closed[0])))
+        agent.closed_count = 0; /* the runtime names the first of them */
+    for (Py_ssize_t i = 0; i < agent.closed_count; i++)
+        agent.closed[i] = (int)PyLong_AsLong(PyList_GetItem(numbers, i));
+    Py_DecRef(numbers);
+    return 0;
+}
+
+/* End a restored process that lacks something, which the exception names. */
+static _Noreturn void end_restored(void)
+{
+    say("pysbx-runtime: the program cannot go on in this container: ");
+    say(text_of_exception());
+    say("\n");
+    for (;;)
+        system_call(__NR_exit_group, 1, 0, 0, 0);
+}
+
+/* The runtime asks for a fork to save. Return 1 in a restored process. Return 0 otherwise, when the fork has
+ * ended, or with agent.obstacle set. Negative: an exception is set, of a signal's handler. */
+static int serve_checkpoint(void)
+{
+    struct pause limit = {.seconds = FORK_LIMIT};
+    if (agent.obstacle != NULL)
+        Py_DecRef(agent.obstacle);
+    agent.obstacle = PyObject_CallObject(agent.find_obstacle, NULL);
+    if (agent.obstacle == NULL)
+        return -1;
+    if (agent.obstacle != &_Py_NoneStruct)
+        return 0;
+    if (note_closed() < 0)
+        return -1;
+    int pid = fork_parked(-1, NULL, 0, &limit);
+    agent.closed_count = 0;
+    if (pid == CANNOT_GO_ON || (pid == 0 && call(agent.settle_in) < 0))
+        end_restored();
     if (pid < 0)
-        pid = fork(); /* without threads, as os.fork() */
-    if (pid != 0)
-        PyOS_AfterFork_Parent();
-    if (pid < 0)
-        return PyErr_SetFromErrno(PyExc_OSError); /* numexpr has one thread until the next fork */
-    if (pid > 0)
-        return call(agent.start_threads) < 0 ? NULL : Py_BuildValue("i", pid);
-    const struct warm_params *params = sleep_until_restored(report, word, size);
-    PyOS_AfterFork_Child();
-    PyObject *entropy = Py_BuildValue(
-        "(N)", PyBytes_FromStringAndSize((const char *)params->entropy, sizeof(params->entropy)));
-    system_call(__NR_munmap, (long)params->area, (long)params->area_size, 0, 0);
-    PyObject *renewed = entropy != NULL ? PyObject_CallObject(agent.renew, entropy) : NULL;
-    if (renewed == NULL || call(agent.start_threads) < 0)
+        agent.obstacle = PyUnicode_DecodeFSDefault(text_of_exception());
+    long ended = pid > 0 ? -EINTR : 0;
+    while (ended == -EINTR)
+        ended = system_call(__NR_wait4, pid, 0, 0, 0);
+    return pid == 0;
+}
+
+/* Why the process was not saved when the runtime asked, or NULL. */
+static const char *text_of_obstacle(void)
+{
+    return agent.obstacle == NULL || agent.obstacle == &_Py_NoneStruct
+               ? NULL
+               : PyUnicode_AsUTF8AndSize(agent.obstacle, NULL);
+}
+
+/* park(descriptor, milliseconds): wait until the descriptor can be read, or for this time; a negative number
+ * stands for none, and for any time. A container whose program waits here can be saved
+ * (`checkpoint`). Returns whether it has been restored from that. */
+static PyObject *park_until(PyObject *self, PyObject *args)
+{
+    (void)self;
+    int descriptor, milliseconds;
+    if (!PyArg_ParseTuple(args, "ii", &descriptor, &milliseconds))
         return NULL;
-    if (threads_start() < 0)
-        return fail("threads of libraries cannot be started again"), NULL;
-    Py_DecRef(entropy);
-    Py_DecRef(renewed);
-    return Py_BuildValue("i", 0);
+    struct {
+        int fd;
+        short events, revents;
+    } wanted = {descriptor, POLLIN, 0};
+    struct pause left = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+    int restored = 0;
+    for (long result = -EINTR; result == -EINTR && restored == 0;) {
+        const char *obstacle = text_of_obstacle();
+        PyThreadState *state = PyEval_SaveThread();
+        result =
+            system_call_long(__NR_ppoll, (long)&wanted, descriptor >= 0, milliseconds < 0 ? 0 : (long)&left,
+                             0, (long)obstacle, (long)WARM_WAIT_MAGIC);
+        PyEval_RestoreThread(state);
+        if (result == -EINTR && PyErr_CheckSignals() < 0)
+            return NULL;
+        if (result == WARM_WAIT_FORK) {
+            restored = serve_checkpoint();
+            result = -EINTR;
+        }
+        if (restored < 0)
+            return NULL;
+        if (result < 0 && result != -EINTR)
+            return fail("ppoll(2) fails"), NULL;
+    }
+    return Py_BuildValue("O", restored ? &_Py_TrueStruct : &_Py_FalseStruct);
 }
 
 static PyMethodDef methods[] = {
@@ -547,6 +678,7 @@ static PyMethodDef methods[] = {
     {"note_rehearsal", note_rehearsal, METH_VARARGS, NULL},
     {"note_streams", note_streams, METH_VARARGS, NULL},
     {"open_for", open_for, METH_VARARGS, NULL},
+    {"park", park_until, METH_VARARGS, NULL},
     {"probe_text", probe_text, METH_VARARGS, NULL},
     {"rest_threads", rest_threads, METH_VARARGS, NULL},
     {"shift_clocks", shift_clocks, METH_VARARGS, NULL},

@@ -12,6 +12,8 @@ resume_source:
     .byte 0
     .incbin HIDDEN
     .byte 0
+    .incbin PLACE
+    .byte 0
     .incbin RESUME
     .byte 0, 0
 probe_source:

@@ -6,7 +6,7 @@ which, and which module has which effect (Record). The sys.modules of a restored
 start. When the program imports one of the others, reveal() adds it and all modules that it imports, and repeats their
 effects.
 
-embed.S puts this text between changes.py and resume.py, and all share one namespace.
+embed.S puts this text between changes.py and place.py, and all share one namespace.
 """
 
 import gc

@@ -126,7 +126,10 @@ PyInterpreterState *PyInterpreterState_Next(PyInterpreterState *interpreter);
 PyObject *PyInterpreterState_GetDict(PyInterpreterState *interpreter);
 PyThreadState *PyInterpreterState_ThreadHead(PyInterpreterState *interpreter);
 PyThreadState *PyThreadState_Next(PyThreadState *state);
-extern PyObject _Py_NoneStruct;
+PyThreadState *PyEval_SaveThread(void);
+void PyEval_RestoreThread(PyThreadState *state);
+int PyErr_CheckSignals(void);
+extern PyObject _Py_NoneStruct, _Py_TrueStruct, _Py_FalseStruct;
 extern PyObject *PyExc_RuntimeError;
 extern PyObject *PyExc_OSError;
 #define Py_file_input 257

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         start_threads,
         tracker_acts,
     )
+    from place import note_surroundings
 
     # The names of a module, the one of a variable, its value, the function that read the clock, and what it said after
     # the imports.
@@ -72,6 +73,7 @@ def resume(
         names[name] = type(value)(value + (read() - then))
     seed_again(generators)
     start_threads()
+    note_surroundings()
     begin_hidden()
     return line
 

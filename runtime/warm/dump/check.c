@@ -16,7 +16,7 @@
 #include "warm/dump/text.h"
 #include "warm/dump/tracee.h"
 
-static int check_status(struct tracee *t, struct arena *a, struct error *err)
+static int check_status(struct tracee *t, struct arena *a, bool alone, struct error *err)
 {
     char *status;
     int ret = tracee_file(t, a, "status", &status, NULL, err);
@@ -27,7 +27,7 @@ static int check_status(struct tracee *t, struct arena *a, struct error *err)
     if (!dump_text_threads(status, &threads, &pending))
         return error_text(err, -EINVAL, "read '/proc/%d/status': threads or signals are missing",
                           (int)t->pid);
-    if (threads != 1)
+    if (alone && threads != 1)
         return error_text(err, -ENOTSUP, "there are %lu threads", threads);
     if (pending)
         return error_text(err, -ENOTSUP, "a signal is pending");
@@ -68,9 +68,9 @@ static int check_interval_timers(struct tracee *t, struct error *err)
     return 0;
 }
 
-int dump_state_check(struct tracee *t, struct arena *a, struct error *err)
+int dump_state_check(struct tracee *t, struct arena *a, bool alone, struct error *err)
 {
-    int ret = check_status(t, a, err);
+    int ret = check_status(t, a, alone, err);
     if (ret < 0)
         return ret;
     ret = check_empty(t, a, arena_printf(a, "task/%d/children", (int)t->pid), "a child process", err);
@@ -79,5 +79,5 @@ int dump_state_check(struct tracee *t, struct arena *a, struct error *err)
     ret = check_empty(t, a, "timers", "a timer (timer_create)", err);
     if (ret < 0)
         return ret;
-    return check_interval_timers(t, err);
+    return alone ? check_interval_timers(t, err) : 0;
 }

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "warm/dump/base.h"
 #include "warm/dump/copied.h"
 #include "warm/dump/descriptors.h"
@@ -23,11 +24,21 @@
 #include "warm/dump/tracee.h"
 #include "warm/dump/vmas.h"
 #include "warm/dump/writes.h"
+#include "warm/params.h"
 #include "warm/snapshot/snapshot.h"
 
 /* The process reports that it is about to park, and then parks: two seconds, checked every millisecond. */
 #define PARK_TRIES    2000
 #define PARK_INTERVAL 1000000
+
+/* A program that waits to be saved has more to do between: two seconds, checked every ten milliseconds. When
+ * it is asked to fork, hooks of its modules run first: ten seconds. */
+#define WAIT_TRIES    200
+#define WAIT_INTERVAL 10000000
+#define FORK_TRIES    10000
+
+/* Bytes of a reason that a process gives. */
+#define TEXT_SIZE 256
 
 /* Pieces of this size are written at once, at positions where the page cache can hold a piece that one fault
  * maps as a whole (since Linux 6.18). Larger pieces save faults; smaller ones leave unmapped what an idle
@@ -49,9 +60,10 @@ static bool is_in_agent(const struct dump_vmas *vmas, uint64_t address)
 static int stop_parked(struct tracee *t, const struct dump_request *request, struct arena *a,
                        struct dump_vmas *vmas, struct error *err)
 {
-    for (int i = 0; i < PARK_TRIES; i++) {
+    for (int i = 0; i < (request->waits != 0 ? WAIT_TRIES : PARK_TRIES); i++) {
         int ret = tracee_stop(t, err);
-        if (ret == 0 && (long)t->parked.orig_rax == request->park) {
+        if (ret == 0 && (long)t->parked.orig_rax == request->park &&
+            (request->waits == 0 || t->parked.r9 == request->waits)) {
             ret = dump_vmas_read(t, a, request->agent_path, vmas, err);
             if (ret < 0 || is_in_agent(vmas, t->parked.rip))
                 return ret;
@@ -60,8 +72,10 @@ static int stop_parked(struct tracee *t, const struct dump_request *request, str
             ret = tracee_resume(t, err);
         if (ret < 0 && ret != -EAGAIN)
             return ret;
-        nanosleep(&(struct timespec){.tv_nsec = PARK_INTERVAL}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = request->waits != 0 ? WAIT_INTERVAL : PARK_INTERVAL}, NULL);
     }
+    if (request->waits != 0)
+        return error_text(err, -ENOTSUP, "its program does not wait in __pysbx_park__");
     return error_text(err, -ENOTSUP, "process %d does not wait in '%s'", (int)t->pid, request->agent_path);
 }
 
@@ -143,7 +157,7 @@ static int examine(struct tracee *t, const struct dump_request *request, struct 
         ret = dump_guard_agent(t, vmas, request->agent, request->agent_size, err);
     if (ret < 0)
         return ret;
-    ret = dump_state_check(t, a, err);
+    ret = dump_state_check(t, a, true, err);
     if (ret < 0)
         return ret;
     ret = dump_state_read(t, a, &parts->header, err);
@@ -199,6 +213,79 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     if (ret < 0)
         return ret;
     return dump_guard_rseq(request->out, request->base != NULL ? request->base->fd : -1, parts, page, err);
+}
+
+/* Read the text that the process has at the address, for a message. */
+static const char *read_text(const struct tracee *t, uint64_t address, struct arena *a)
+{
+    char text[TEXT_SIZE] = {0};
+    struct error ignored = {0};
+    for (size_t i = 0; i + 1 < sizeof(text); i++)
+        if (tracee_read(t, address + i, &text[i], 1, &ignored) < 0 || text[i] == '\0')
+            break;
+    return str_printable(a, text);
+}
+
+/* Wait for the child of a process that was asked to fork. If the process waits again, it has a reason. */
+static int await_fork(struct tracee *t, const struct dump_request *request, struct arena *a, pid_t *child,
+                      struct error *err)
+{
+    for (int i = 0; i < FORK_TRIES; i++) {
+        char *children;
+        int ret = tracee_file(t, a, arena_printf(a, "task/%d/children", (int)t->pid), &children, NULL, err);
+        if (ret < 0)
+            return ret;
+        *child = (pid_t)strtol(children, NULL, 10);
+        ret = tracee_stop(t, err);
+        if (ret == 0 && *child > 0)
+            return 0;
+        if (ret == 0 && (long)t->parked.orig_rax == request->park && t->parked.r9 == request->waits)
+            return error_text(err, -ENOTSUP, "%s",
+                              t->parked.r8 != 0 ? read_text(t, t->parked.r8, a) : "it does not fork");
+        if (ret == 0 || t->signal != 0)
+            ret = tracee_resume(t, err);
+        if (ret < 0 && ret != -EAGAIN)
+            return ret;
+        nanosleep(&(struct timespec){.tv_nsec = PARK_INTERVAL}, NULL);
+    }
+    return error_text(err, -ETIMEDOUT, "it does not fork");
+}
+
+/* Ask the process for a fork when it waits for that. */
+static int ask_for_fork(struct tracee *t, const struct dump_request *request, struct arena *a, pid_t *child,
+                        struct error *err)
+{
+    struct dump_vmas vmas = {0};
+    char *maps;
+    int ret = tracee_attach(t, request->pid, request->pid_namespace, true, err);
+    if (ret < 0)
+        return ret;
+    ret = tracee_file(t, a, "maps", &maps, NULL, err);
+    if (ret < 0)
+        return ret;
+    if (strstr(maps, request->agent_path) == NULL)
+        return error_text(err, -ENOTSUP, "its program is no Python that was started warm");
+    ret = stop_parked(t, request, a, &vmas, err);
+    if (ret < 0)
+        return ret;
+    ret = dump_guard_agent(t, &vmas, request->agent, request->agent_size, err);
+    if (ret < 0)
+        return ret;
+    ret = dump_state_check(t, a, false, err);
+    if (ret < 0)
+        return ret;
+    ret = tracee_answer(t, WARM_WAIT_FORK, err);
+    return ret < 0 ? ret : await_fork(t, request, a, child, err);
+}
+
+int warm_dump_fork(const struct dump_request *request, pid_t *child, struct error *err)
+{
+    cleanup_arena struct arena arena = {0};
+    struct tracee tracee;
+    *child = 0;
+    int ret = ask_for_fork(&tracee, request, &arena, child, err);
+    tracee_release(&tracee);
+    return ret < 0 ? error_wrap(err, "process %d", (int)request->pid) : 0;
 }
 
 /* Check the snapshot as the restore will, so that a process that cannot be restored is found while its

@@ -20,4 +20,10 @@ struct stat;
  * process keeps waiting, and is of no further use. */
 int warm_dump(const struct dump_request *request, struct error *err);
 
+/* Ask a process that waits in the agent's park() for a fork, which warm_dump can save. It goes on waiting
+ * when the fork has ended. Of the request, pid, agent_path, park, waits and agent count. *child: the fork,
+ * also after an error, or 0. Return 0 or negative errno; -ENOTSUP names the obstacle. The call waits up to
+ * two seconds until the process waits. */
+int warm_dump_fork(const struct dump_request *request, pid_t *child, struct error *err);
+
 #endif

@@ -33,7 +33,8 @@ struct dump_request {
     /* The path of the agent in /proc/PID/maps. The process must wait in its code, and the snapshot refers to
      * it as "agent". */
     const char *agent_path;
-    long park; /* number of the system call in which it waits there */
+    long park;      /* number of the system call in which it waits there */
+    uint64_t waits; /* what that call has in its sixth argument; 0: anything */
     /* A process that was forked from the same one and has continued to its program. The pages that it has
      * written to are noted, and a restore makes them private at once. 0: none. Unknown pages are left out,
      * and so is a process of another pid namespace. */

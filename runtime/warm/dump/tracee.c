@@ -79,8 +79,11 @@ int tracee_stop(struct tracee *t, struct error *err)
     int ret = wait_for_stop(t, &status, err);
     if (ret < 0)
         return ret;
-    if (status >> 16 != PTRACE_EVENT_STOP)
-        return error_text(err, -ENOTSUP, "process %d got signal %d", (int)t->pid, WSTOPSIG(status));
+    if (status >> 16 != PTRACE_EVENT_STOP) {
+        t->signal = WSTOPSIG(status);
+        t->parked = (struct user_regs_struct){0}; /* nothing to restart */
+        return error_text(err, -ENOTSUP, "process %d got signal %d", (int)t->pid, t->signal);
+    }
     if (ptrace(PTRACE_GETREGS, t->pid, NULL, &t->parked) < 0)
         return error_set(err, -errno, "read the registers of process %d", (int)t->pid);
     if (is_interrupted(&t->parked))
@@ -105,9 +108,19 @@ static int begin_anew(const struct tracee *t)
 int tracee_resume(struct tracee *t, struct error *err)
 {
     int ret = begin_anew(t);
-    if (ret == 0 && ptrace(PTRACE_CONT, t->pid, NULL, NULL) < 0)
+    if (ret == 0 && ptrace(PTRACE_CONT, t->pid, NULL, (long)t->signal) < 0)
         ret = -errno;
+    t->signal = 0;
     return ret < 0 ? error_set(err, ret, "continue process %d", (int)t->pid) : 0;
+}
+
+int tracee_answer(struct tracee *t, uint64_t result, struct error *err)
+{
+    t->parked.rax = result;
+    t->parked.orig_rax = -1UL; /* nothing to restart */
+    if (ptrace(PTRACE_SETREGS, t->pid, NULL, &t->parked) < 0 || ptrace(PTRACE_CONT, t->pid, NULL, NULL) < 0)
+        return error_set(err, -errno, "continue process %d", (int)t->pid);
+    return 0;
 }
 
 void tracee_release(struct tracee *t)
@@ -116,7 +129,7 @@ void tracee_release(struct tracee *t)
         (void)begin_anew(t);
         /* This fails if the process is not stopped, which happens only after an error. Then the end of this
          * process releases it, or kills it. */
-        (void)ptrace(PTRACE_DETACH, t->pid, NULL, NULL);
+        (void)ptrace(PTRACE_DETACH, t->pid, NULL, (long)t->signal);
     }
     t->attached = false;
     fd_close(&t->memory);
@@ -147,8 +160,10 @@ int tracee_call(struct tracee *t, long number, const uint64_t arguments[6], long
     int ret = wait_for_stop(t, &status, err);
     if (ret < 0)
         return ret;
-    if (status >> 16 != 0 || WSTOPSIG(status) != SIGTRAP)
+    if (status >> 16 != 0 || WSTOPSIG(status) != SIGTRAP) {
+        t->signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
         return error_text(err, -ENOTSUP, "process %d got signal %d", (int)t->pid, WSTOPSIG(status));
+    }
     if (ptrace(PTRACE_GETREGS, t->pid, NULL, &regs) < 0)
         return error_set(err, -errno, "read the registers of process %d", (int)t->pid);
     if (regs.rip != t->parked.rip)

@@ -17,6 +17,7 @@ struct tracee {
     int proc;   /* its directory in /proc */
     int memory; /* its /proc/PID/mem */
     bool attached;
+    int signal; /* it has stopped to get this one, and gets it when it runs again; 0: none */
     struct user_regs_struct parked; /* the registers at the system call in which it waits */
 };
 
@@ -26,11 +27,14 @@ int tracee_attach(struct tracee *out, pid_t pid, const struct stat *pid_namespac
                   struct error *err);
 
 /* Stop it. Return 0 if it waits in a system call, with the registers in `parked`; -EAGAIN if it was doing
- * anything else (it runs again then); another negative errno. */
+ * anything else (it runs again then); another negative errno. -ENOTSUP with `signal` set: it gets one. */
 int tracee_stop(struct tracee *t, struct error *err);
 
 /* Let it run again, and restart the system call. */
 int tracee_resume(struct tracee *t, struct error *err);
+
+/* Let it run again, with this result of the system call. */
+int tracee_answer(struct tracee *t, uint64_t result, struct error *err);
 
 /* Detach, like tracee_resume. */
 void tracee_release(struct tracee *t);
