@@ -207,6 +207,14 @@ static int parse_long(struct parser *p, const char *word, struct error *err)
     return value == NULL ? -EINVAL : store(p, option, written, value, err);
 }
 
+/* Return whether the word is "-name" in place of "--name", as containerd writes some options and libraries of
+ * Go take them. A short option that begins so comes first. */
+static bool is_long_with_one_dash(const struct parser *p, const char *word)
+{
+    return find_letter(p->table, word[1]) == NULL &&
+           options_find_name(p->table, word + 1, strcspn(word + 1, "=")) != NULL;
+}
+
 /* Parse "-abc": several flags, the last of which may have the rest or the next word as its value. */
 static int parse_short(struct parser *p, const char *word, struct error *err)
 {
@@ -247,6 +255,8 @@ int options_parse(struct arena *a, const struct option *table, bool stop, char *
             options_end = true;
         } else if (word[1] == '-') {
             ret = parse_long(&p, word, err);
+        } else if (is_long_with_one_dash(&p, word)) {
+            ret = parse_long(&p, arena_printf(a, "-%s", word), err);
         } else {
             ret = parse_short(&p, word, err);
         }
