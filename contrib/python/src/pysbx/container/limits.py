@@ -160,8 +160,8 @@ def _complaint(
         if not complaint:
             kill(container)
             return None
-    # Its own cgroup has never existed, so the one that lacks the controller is above.
-    return complaint._replace(message=complaint.message.replace(f"/{container}'", "'"))
+    # Any other container's cgroup would be refused in the same way, and this one has never existed.
+    return complaint._replace(message=complaint.message.replace(f"/{container}'", "/…'"))
 
 
 def _enforcement(manager: tuple[str, ...]) -> Enforcement:
