@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pysbx.service.observe import log
+from pysbx.service.connections.problems import JSON, REQUEST, Problem
+from pysbx.service.observe import access_log, log
 from tests.servers import TOKEN, USUAL, server
 
 
@@ -101,3 +102,19 @@ def test_a_token_that_travels_unencrypted_is_warned_of(command: str, listen: str
     for line in said:
         assert "other machines reach " in line
         assert ", and tokens travel unencrypted: --tls-cert, or a proxy with TLS" in line
+
+
+def test_other_refusals_are_no_more_of_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = log.Log()
+    access_log.refused.addHandler(kept)
+    access_log.refused.setLevel(logging.INFO)
+    try:
+        for kind in [*[REQUEST] * (log.EACH + 2), JSON]:
+            access_log.note(Problem(kind, "why"))
+    finally:
+        access_log.refused.setLevel(logging.NOTSET)
+        access_log.refused.removeHandler(kept)
+        kept.close()
+    said = capsys.readouterr().err.splitlines()
+    assert said.count(f"INFO: {JSON.title}: why") == 1
+    assert said[-1] == f"INFO: 2 more like this were not logged: {REQUEST.title}: why"

@@ -43,8 +43,8 @@ class _Seen:
 
 
 def kind_of(record: logging.LogRecord) -> Kind:
-    """Return the kind of a record."""
-    kind: Kind = (record.pathname, record.lineno)
+    """Return the kind of a record. Refusals come from one line, and have a name."""
+    kind: Kind = (record.pathname, record.lineno, getattr(record, "fields", {}).get("problem", ""))
     if not record.exc_info or record.exc_info[0] is None:
         return kind
     trace = record.exc_info[2]
