@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -279,6 +280,26 @@ assert asyncio.run(main()) == [2 * number for number in range(1000)]
     heard: Callable[[str], None] = lambda _: sent.set()  # noqa: E731
     assert value(run_code(source, tools=Tools({"wait_for": wait_for}, max_concurrent=4), on_stdout=heard)) is None
     assert most == [4]
+
+
+def test_no_thread_waits_for_a_future_that_a_tool_returns() -> None:
+    futures: list[Future[int]] = []
+
+    def later(number: int) -> Future[int]:
+        futures.append(Future())
+        if len(futures) == 2:
+            futures[1].set_exception(KeyError("none"))
+            futures[0].set_result(42)
+        return futures[-1]
+
+    source = """
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(2) as pool:
+    found = [pool.submit(later, number) for number in range(2)]
+print(*sorted((repr(one.exception() or one.result()) for one in found)))
+"""
+    done = run_code(source, tools=Tools({"later": later}, max_concurrent=1))
+    assert done.stdout == "42 KeyError('none')\n", done.error
 
 
 def test_threads_call_at_the_same_time(session: Sandbox) -> None:

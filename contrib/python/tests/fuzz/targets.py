@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import enum
 import functools
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ from pysbx.service.connections.listener import Guest, Listener
 from pysbx.service.connections.protocol import Protocol
 from pysbx.service.connections.slices import Intake, Turns
 from pysbx.service.connections.upgrade import Upgraded
+from pysbx.service.sandboxes.callbacks import MAX_BYTES, Book, Callback, heard, settle
 
 NAMES = ("values", "number", "read_table", "größe")
 OPTIONS = make_options()
@@ -389,6 +391,25 @@ def tools_target(data: bytes) -> None:
             positional, named = open_arguments(arguments)
             assert type(positional) is list
             assert all(type(name) is str for name in named)
+            _tell_of_call(positional, named)
+
+
+def _tell_of_call(positional: list[Any], named: dict[str, Any]) -> None:
+    """Tell a caller over HTTP of a call: its event is JSON, and no larger than allowed. Its answer ends it."""
+    book, told = Book(), list[str]()
+    callback = Callback(book, "", [{"name": "f", "description": "", "parameters": {"properties": {"it": {}}}}])
+    with heard(callback, lambda _, text: told.append(text)):
+        try:
+            future = callback.tools.functions["f"](*positional, **named)
+        except (TypeError, ValueError, RecursionError):
+            assert not told
+            return
+        (text,) = told
+        assert len(text) <= MAX_BYTES
+        call = json.loads(text.encode())
+        assert book.take("", call["id"]) is future
+        settle(future, 1)
+        assert future.result(0) == 1
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {

@@ -55,12 +55,16 @@ class Call:
         position: that of the function in the list of tools.
         arguments: they are not decoded yet.
         deadline: when it raises TimeoutError, by time.monotonic().
+        began: when its function was called.
+        found: what its function has returned, if that is a Future: no thread waits for it.
     """
 
     number: int
     position: int
     arguments: bytes
     deadline: float
+    began: float = 0.0
+    found: Future[Any] | None = None
 
 
 class CallReader:
@@ -270,6 +274,8 @@ class _Run:
             name = self.host.tools.specs[call.position]["name"]
             said = f"{name}() has not returned within {self.host.tools.timeout_sec:g} seconds"
             self.answer(call, TOOL_RAISED, encode(["TimeoutError", "", [said]]))
+            if call.found is not None:
+                call.found.cancel()
 
 
 class ToolHost:
@@ -334,13 +340,14 @@ class ToolHost:
 
     def _carry_out(self, run: _Run, call: Call) -> None:
         name = self.tools.specs[call.position]["name"]
-        began, kind, outcome = time.monotonic(), TOOL_VALUE, "returned"
+        kind, outcome = TOOL_VALUE, "returned"
         try:
-            try:
-                positional, named = open_arguments(call.arguments)
-            except SerializationError as error:
-                raise TypeError(f"{name}(): its arguments cannot leave the sandbox: {error}") from None
-            value = run.context.copy().run(self._call, run, call, positional, named)
+            value = self._value(run, call, name)
+            if isinstance(value, Future):
+                call.found = value
+                run.futures.add(value)
+                value.add_done_callback(lambda _: self.submit(run, call))
+                return
             try:
                 content = encode(value, f"what {name}() returns")
             except Unserializable as error:
@@ -350,8 +357,20 @@ class ToolHost:
             outcome = f"raised {type(error).__name__}"
         outcome += "" if run.answer(call, kind, content) else " too late"
         text = "tool %s %s, %.4f s, %d bytes of arguments, %d bytes of answer"
-        duration = time.monotonic() - began
+        duration = time.monotonic() - call.began
         log.write(log.TOOL, log.INFO, text, name, outcome, duration, len(call.arguments), len(content))
+
+    def _value(self, run: _Run, call: Call, name: str) -> Any:
+        """Return the value of a call, or the Future that will have it."""
+        if call.found is not None:
+            run.futures.discard(call.found)
+            return call.found.result(0)
+        call.began = time.monotonic()
+        try:
+            positional, named = open_arguments(call.arguments)
+        except SerializationError as error:
+            raise TypeError(f"{name}(): its arguments cannot leave the sandbox: {error}") from None
+        return run.context.copy().run(self._call, run, call, positional, named)
 
     def _call(self, run: _Run, call: Call, positional: list[Any], named: dict[str, Any]) -> Any:
         if bound := self._bound[call.position] & named.keys():

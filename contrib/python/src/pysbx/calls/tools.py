@@ -32,7 +32,8 @@ class Tools:
         max_calls: how many calls a run may make.
         max_bytes: bytes of all arguments of a run, and the same again of all answers.
         timeout_sec: seconds from a call until it raises TimeoutError.
-        max_concurrent: how many calls of a sandbox are carried out at the same time; further ones wait.
+        max_concurrent: how many calls of a sandbox are carried out at the same time; further ones wait. A call whose
+            function has returned a concurrent.futures.Future is not counted while it waits for that.
     """
 
     def __init__(
@@ -117,6 +118,9 @@ def _default_of(value: Any) -> str | None:
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Tell whether calls of a function are awaited."""
+    found = getattr(function, "_is_async", None)  # of from_schema
+    if found is not None:
+        return bool(found)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
@@ -222,7 +226,7 @@ def signature_of(schema: Mapping[str, Any]) -> inspect.Signature:
 
 
 def from_schema(
-    tell: Callable[[dict[str, Any]], Any], description: str, schema: Mapping[str, Any]
+    tell: Callable[[dict[str, Any]], Any], description: str, schema: Mapping[str, Any], *, is_async: bool = False
 ) -> Callable[..., Any]:
     """Return a tool that hands its arguments on by name. The receiver decides on those that are left out.
 
@@ -230,6 +234,7 @@ def from_schema(
         tell: is given the arguments.
         description: what the tool does.
         schema: the JSON schema of the arguments: an object.
+        is_async: whether code in the sandbox awaits its calls.
     """
     signature = signature_of(schema)
     lines = [
@@ -247,4 +252,5 @@ def from_schema(
 
     call.__doc__ = "\n".join([description, "", "Args:", *lines]) if lines else description
     call.__signature__ = signature  # type: ignore[attr-defined]
+    call._is_async = is_async  # type: ignore[attr-defined]
     return call

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import REQUEST, Problem, meant
 from pysbx.service.http.bodies import NO_CONTENT, Strict
-from pysbx.service.sandboxes.callbacks import Book, Callback, error_of
+from pysbx.service.sandboxes.callbacks import Book, Callback, error_of, settle
 
 MAX_TOOLS = 100
 
@@ -31,6 +31,7 @@ class Tool(Strict):
     name: str = Field(max_length=100)
     description: str = Field("", max_length=10_000)
     parameters: Parameters = Field(Parameters(), description="a JSON schema; without properties, any are allowed")
+    is_async: bool = Field(False, alias="async", description="code awaits its calls")
 
 
 class WithTools(Strict):
@@ -80,8 +81,4 @@ def add_tool_results(app: FastAPI, book: Book) -> None:
     async def answer(call: str, result: ToolResult) -> None:
         """Answer a call of a tool, of which the event tool_call has told."""
         future = book.take(caller.get(), call)
-        if future.set_running_or_notify_cancel():  # otherwise the run has just ended
-            if result.error is None:
-                future.set_result(result.value)
-            else:
-                future.set_exception(error_of(result.error.type, result.error.message))
+        settle(future, result.value if result.error is None else error_of(result.error.type, result.error.message))

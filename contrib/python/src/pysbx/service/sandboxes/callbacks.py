@@ -1,7 +1,7 @@
 """Tools of callers: code calls a function, the stream of its run tells the caller, and the caller sends the answer.
 
 A call has an identifier that cannot be guessed, and only the caller whose code it is may answer it. A run has limited
-calls and bytes, a call a limit of time, and a thread waits for each of the few that go on at once.
+calls and bytes, and a call a limit of time. No thread waits for an answer.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import json
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
 from pysbx.calls.tools import Tools, from_schema
@@ -21,7 +20,7 @@ from pysbx.service.connections.problems import NO_CALL, Problem, clean
 
 OnOutput = Callable[[str, str], None]
 
-# Of a run: calls, bytes of JSON of all arguments, seconds of a call, and calls at the same time.
+# Of a run: calls, bytes of JSON of all arguments, seconds of a call, and threads that make events of calls.
 MAX_CALLS, MAX_BYTES, CALL_SEC, AT_ONCE = 1000, 4 << 20, 60.0, 8
 EVENT = "tool_call"
 NO_STREAM = "the caller hears of calls only while it reads the stream of the run (Accept: text/event-stream)"
@@ -37,17 +36,17 @@ class Book:
         self._lock = threading.Lock()
         self._waiting: dict[str, tuple[str, Future[Any]]] = {}
 
-    @contextlib.contextmanager
-    def entry(self, owner: str) -> Iterator[tuple[str, Future[Any]]]:
-        """Keep a call while the block runs; yield its identifier, and what becomes its answer."""
+    def add(self, owner: str) -> tuple[str, Future[Any]]:
+        """Keep a call until it has its answer; return its identifier, and what becomes that."""
         identifier, future = secrets.token_urlsafe(18), Future[Any]()
         with self._lock:
             self._waiting[identifier] = owner, future
-        try:
-            yield identifier, future
-        finally:
-            with self._lock:
-                self._waiting.pop(identifier, None)
+        future.add_done_callback(lambda _: self._forget(identifier))
+        return identifier, future
+
+    def _forget(self, identifier: str) -> None:
+        with self._lock:
+            self._waiting.pop(identifier, None)
 
     def take(self, owner: str, identifier: str) -> Future[Any]:
         """Return what becomes the answer to a caller's call; a call has one answer.
@@ -92,8 +91,10 @@ class Callback:
         """Return the same tools for another session."""
         return Callback(self._book, self._owner, self._described)
 
-    def _function(self, name: str, description: str, parameters: Mapping[str, Any]) -> Callable[..., Any]:
-        return from_schema(lambda arguments: self._ask(name, arguments), description, parameters)
+    def _function(
+        self, name: str, description: str, parameters: Mapping[str, Any], *, is_async: bool = False
+    ) -> Callable[..., Any]:
+        return from_schema(lambda arguments: self._ask(name, arguments), description, parameters, is_async=is_async)
 
     def begin(self, tell: OnOutput | None) -> None:
         """Hand calls on, until end()."""
@@ -106,11 +107,12 @@ class Callback:
             self._tell = None
             futures = list(self._futures)
         for future in futures:
-            future.cancel()
+            settle(future, RuntimeError(NO_STREAM))
 
-    def _ask(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Tell the caller of a call, and wait for its answer: a thread of the run."""
-        with self._book.entry(self._owner) as (identifier, future):
+    def _ask(self, name: str, arguments: Mapping[str, Any]) -> Future[Any]:
+        """Tell the caller of a call, and return what its answer will be in: a thread of the run."""
+        identifier, future = self._book.add(self._owner)
+        try:
             text = self._json({"id": identifier, "name": name, "arguments": arguments})
             with self._lock:
                 tell = self._tell
@@ -118,18 +120,16 @@ class Callback:
                     raise RuntimeError(NO_STREAM)
                 self._left -= len(text)
                 self._futures.add(future)
-            try:
-                tell(EVENT, text)
-                return future.result(CALL_SEC)
-            except CancelledError:
-                raise RuntimeError(NO_STREAM) from None
-            except FutureTimeoutError:
-                if future.done():  # it is the caller's own
-                    raise
-                raise TimeoutError(f"{name}() has no answer after {CALL_SEC:g} seconds") from None
-            finally:
-                with self._lock:
-                    self._futures.discard(future)
+            future.add_done_callback(self._drop)
+            tell(EVENT, text)
+        except BaseException:
+            future.cancel()
+            raise
+        return future
+
+    def _drop(self, future: Future[Any]) -> None:
+        with self._lock:
+            self._futures.discard(future)
 
     def _json(self, call: Mapping[str, Any]) -> str:
         """Return a call as JSON, which may be several times as long as what came from the sandbox."""
@@ -153,6 +153,15 @@ def heard(callback: Callback | None, tell: OnOutput | None) -> Iterator[None]:
         yield
     finally:
         callback.end()
+
+
+def settle(future: Future[Any], answer: Any) -> None:
+    """Give a call its answer, or the exception that it raises, unless it has just ended."""
+    with contextlib.suppress(InvalidStateError):
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
 
 
 def error_of(kind: str, message: str) -> Exception:
