@@ -496,11 +496,8 @@ def test_deps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (line,) = [line for line in pysbx("deps", "list").stdout.splitlines() if made["key"] in line]
     assert all(requirement in line for requirement in long)
     assert "thing>=1" in pysbx("deps", "list").stdout
-    assert json.loads(pysbx("deps", "prune", "--days", "1", "--json").stdout) == []
-    assert len(json.loads(pysbx("deps", "prune", "--dry-run", "--json").stdout)) == 2
     (removed,) = json.loads(pysbx("deps", "remove", "--json", "thing>=1").stdout)
     assert removed["requirements"] == ["thing>=1"]
-    assert len(json.loads(pysbx("deps", "prune", "--json").stdout)) == 1
     done = pysbx("run", "--with", "none-such", "--wheels", str(tmp_path), "-c", "1")
     assert done.returncode == 125
     assert "No matching distribution" in done.stderr
@@ -630,8 +627,7 @@ def test_completion_completes() -> None:
     ("typed", "words"),
     [
         ("d", "deps doctor"),
-        ("deps ", "list remove prune install"),
-        ("deps prune --d", "--days --dry-run"),
+        ("deps ", "list remove install"),
         ("deps install --wheels ", "folder"),
         ("completion ", "bash zsh fish"),
         ("profiles m", "minimal"),

@@ -205,18 +205,6 @@ def test_disable_cache_installs_anew(wheels: Path) -> None:
     assert version_of(wheels, "thing", installer="uv") == "2\n"
 
 
-def test_prune(wheels: Path) -> None:
-    version_of(wheels, "thing<2", installer="uv")
-    version_of(wheels, "thing", installer="uv")
-    (first, second) = dependencies.installed()
-    os.utime(directories.cache_directory() / "dependencies" / second.key / "set.json", (1, 1))
-    assert [item.key for item in dependencies.prune(older_than_days=1)] == [second.key]
-    assert [item.key for item in dependencies.installed()] == [first.key]
-    dependencies.prune()
-    assert dependencies.installed() == []
-    assert version_of(wheels, "thing", installer="uv") == "2\n"
-
-
 def test_an_installation_has_no_network_but_its_index(wheels: Path, tmp_path: Path) -> None:
     with pytest.raises(DependencyInstallError) as caught:
         run_code("1", dependencies=["thing"], index_url="https://index.test/simple/")

@@ -22,7 +22,7 @@ from pysbx.options import command_line, profiles
 from pysbx.options.options import make_options
 from pysbx.packages import dependencies
 
-ACTIONS = {"list": "show them", "remove": "remove some", "prune": "remove old ones", "install": "make one"}
+ACTIONS = {"list": "show them", "remove": "remove some", "install": "make one"}
 COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
 # The width of a table that another program reads.
 UNBOUNDED = 100_000
@@ -56,9 +56,6 @@ def add_deps(parser: argparse.ArgumentParser) -> None:
     for name, text in ACTIONS.items():
         action = actions.add_parser(name, help=text)
         action.add_argument("--json", action="store_true", help="print JSON")
-        if name == "prune":
-            action.add_argument("--days", type=float, default=0.0, metavar="N", help="only sets unused for N days")
-            action.add_argument("--dry-run", action="store_true", help="show them, and remove nothing")
         if name == "remove":
             action.add_argument("sets", nargs="+", metavar="SET", help="key of a set, or its only requirement")
         if name == "install":
@@ -68,15 +65,10 @@ def add_deps(parser: argparse.ArgumentParser) -> None:
 
 
 def deps(arguments: argparse.Namespace) -> int:
-    """Carry out `pysbx deps list|remove|prune|install`."""
+    """Carry out `pysbx deps list|remove|install`."""
     if arguments.action == "install":
         prepare(make_options(**command_line.given(arguments), dependencies=arguments.requirements))
-    if arguments.action == "remove":
-        found = dependencies.remove(arguments.sets)
-    elif arguments.action == "prune":
-        found = dependencies.prune(arguments.days, dry_run=arguments.dry_run)
-    else:
-        found = dependencies.installed()
+    found = dependencies.remove(arguments.sets) if arguments.action == "remove" else dependencies.installed()
     if arguments.action == "install":
         found = found[:1]
     if arguments.json:
@@ -86,8 +78,7 @@ def deps(arguments: argparse.Namespace) -> int:
         (item.key, ", ".join(item.requirements), item.python, f"{item.size / 2**20:.1f} MiB", ago(item.used))
         for item in found
     ]
-    removed = arguments.action in ("prune", "remove")
-    first = ("would be removed" if vars(arguments).get("dry_run") else "removed") if removed else "set"
+    first = "removed" if arguments.action == "remove" else "set"
     print_table((first, "requirements", "python", "size", "used"), rows)
     return 0
 

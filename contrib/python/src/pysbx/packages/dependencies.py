@@ -256,19 +256,3 @@ def remove(names: Collection[str]) -> list[InstalledSet]:
     for item in found:
         _remove(item)
     return found
-
-
-def prune(older_than_days: float = 0.0, *, dry_run: bool = False) -> list[InstalledSet]:
-    """Remove the sets that were unused for some days, and the rest of killed installations; return the sets."""
-    if not older_than_days >= 0:
-        raise ValueError(f"days: {older_than_days!r} is negative")
-    limit = time.time() - older_than_days * 86400
-    removed = [item for item in installed() if item.used <= limit]
-    if dry_run:
-        return removed
-    for item in removed:
-        _remove(item)
-    for path in _top().glob(".new-*"):
-        if path.lstat().st_mtime < time.time() - 86400:
-            trees.remove(path)
-    return removed
