@@ -329,7 +329,7 @@ def test_run_with_a_profile() -> None:
         (["nonsense"], 2, "invalid choice"),
         (["help"], 2, "did you mean --help?"),
         (["rnu", "-c", "1"], 2, "did you mean run?"),
-        (["deps", "prun", "x"], 2, "did you mean prune?"),
+        (["deps", "remov", "x"], 2, "did you mean remove?"),
         (["run", "--installer", "pipp", "-c", "1"], 2, "did you mean pip?"),
         (["run", "--memry", "5", "-c", "1"], 2, "unrecognized arguments: --memry: did you mean --memory?"),
         (["run", "-r", "x", "-c", "1"], 2, "did you mean --requirements?"),
