@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "warm/dump/contents.h"
 #include "warm/dump/request.h"
 #include "warm/dump/tracee.h"
 #include "warm/dump/vmas.h"
@@ -23,40 +24,20 @@
 struct comparison {
     const struct tracee *tracee;
     const struct dump_vmas *vmas;
-    const struct snapshot *snapshot; /* the base */
-    const char *map;                 /* its file */
-    char *content;                   /* BLOCK pages of the process */
+    struct dump_contents_cursor cursor;
+    struct dump_contents *contents;
+    const char *map; /* the file of the base */
+    char *content;   /* BLOCK pages of the process */
     struct error *err;
-    uint64_t size, page;
+    uint64_t page;
     int pagemap;
-    size_t vma, range, extent; /* indices, which move on with the addresses */
+    size_t vma; /* an index, which moves on with the addresses */
     struct snapshot_extent *out;
     size_t count, room, first; /* first: of the extent that is being divided */
     struct snapshot_patch *patches;
     size_t patch_count, patch_room;
     struct arena *arena;
 };
-
-/* Return the position of the page in the base, or 0. *same: it is known to be unchanged. */
-static uint64_t position(struct comparison *c, uint64_t address, uint64_t entry, bool *same)
-{
-    const struct dump_base_range *r = c->vmas->based;
-    const struct snapshot_extent *e = c->snapshot->extents;
-    uint64_t at = 0;
-    *same = false;
-    while (c->range < c->vmas->based_count && r[c->range].end <= address)
-        c->range++;
-    while (c->extent < c->snapshot->extent_count &&
-           e[c->extent].address + e[c->extent].pages * c->page <= address)
-        c->extent++;
-    if (c->range < c->vmas->based_count && r[c->range].start <= address) {
-        at = address + r[c->range].shift;
-        *same = !dump_vmas_is_private(entry);
-    } else if (c->extent < c->snapshot->extent_count && e[c->extent].address <= address) {
-        at = e[c->extent].offset + (address - e[c->extent].address);
-    }
-    return at <= c->size - c->page ? at : 0;
-}
 
 static void *grow(struct arena *a, void *items, size_t count, size_t *room, size_t size)
 {
@@ -103,13 +84,18 @@ static void join_last(struct comparison *c)
 static int compare_block(struct comparison *c, uint64_t address, size_t count)
 {
     uint64_t entries[BLOCK], at[BLOCK];
-    bool same[BLOCK];
+    bool same[BLOCK]; /* known to be, or not to be, unchanged */
     size_t size = count * sizeof(*entries);
     ssize_t n = pread(c->pagemap, entries, size, (off_t)(address / c->page * sizeof(*entries)));
     if (n != (ssize_t)size)
         return error_set(c->err, n < 0 ? -errno : -EIO, "read '/proc/%d/pagemap'", (int)c->tracee->pid);
-    for (size_t i = 0; i < count; i++)
-        at[i] = position(c, address + i * c->page, entries[i], &same[i]);
+    for (size_t i = 0; i < count; i++) {
+        const struct dump_content *known = dump_contents_find(c->contents, address + i * c->page);
+        at[i] = dump_contents_position(&c->cursor, address + i * c->page, &same[i]);
+        same[i] = (same[i] && !dump_vmas_is_private(entries[i])) || known != NULL;
+        if (known != NULL)
+            at[i] = known->same;
+    }
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i; end < count && at[end] != 0 && !same[end]; end++)
             ;
@@ -152,30 +138,32 @@ static int compare(struct comparison *c, const struct snapshot_extent *extents, 
 }
 
 int dump_base_leave_out(const struct tracee *t, const struct dump_base *base, const struct dump_vmas *vmas,
-                        struct arena *a, struct snapshot_parts *parts, struct error *err)
+                        struct dump_contents *contents, struct arena *a, struct snapshot_parts *parts,
+                        struct error *err)
 {
+    const uint64_t size = base->identity.size;
     struct comparison c = {.tracee = t,
                            .vmas = vmas,
-                           .snapshot = base->snapshot,
+                           .cursor = {.base = base, .vmas = vmas},
+                           .contents = contents,
                            .err = err,
-                           .size = base->identity.size,
                            .page = (uint64_t)sysconf(_SC_PAGESIZE),
                            .arena = a};
     cleanup_fd int pagemap = openat(t->proc, "pagemap", O_RDONLY | O_CLOEXEC);
     if (pagemap < 0)
         return error_set(err, -errno, "open '/proc/%d/pagemap'", (int)t->pid);
     cleanup_free char *content = malloc(BLOCK * c.page);
-    void *map = mmap(NULL, c.size, PROT_READ, MAP_PRIVATE, base->fd, 0);
+    void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, base->fd, 0);
     if (content == NULL || map == MAP_FAILED) {
         if (map != MAP_FAILED)
-            munmap(map, c.size);
+            munmap(map, size);
         return error_set(err, -ENOMEM, "compare with snapshot '%s'", base->identity.name);
     }
     c.pagemap = pagemap;
     c.content = content;
     c.map = map;
     int ret = compare(&c, parts->extents, parts->extent_count);
-    munmap(map, c.size);
+    munmap(map, size);
     if (ret < 0)
         return ret;
     parts->extents = c.out;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "warm/dump/base.h"
+#include "warm/dump/contents.h"
 #include "warm/dump/copied.h"
 #include "warm/dump/descriptors.h"
 #include "warm/dump/files.h"
@@ -27,15 +29,16 @@
 #include "warm/params.h"
 #include "warm/snapshot/snapshot.h"
 
-/* The process reports that it is about to park, and then parks: two seconds, checked every millisecond. */
-#define PARK_TRIES    2000
-#define PARK_INTERVAL 1000000
+/* The process reports that it is about to park, looks at its heap, which may be large, and parks. Seconds,
+ * and nanoseconds between two looks at it. */
+#define PARK_MOST     3
+#define PARK_INTERVAL 200000
 
-/* A program that waits to be saved has more to do between: two seconds, checked every ten milliseconds. When
- * it is asked to fork, hooks of its modules run first: ten seconds. */
-#define WAIT_TRIES    200
+/* A program that waits to be saved has more to do between: it is looked at every ten milliseconds. When it is
+ * asked to fork, hooks of its modules run first: ten seconds. */
 #define WAIT_INTERVAL 10000000
 #define FORK_TRIES    10000
+#define FORK_INTERVAL 1000000
 
 /* Bytes of a reason that a process gives. */
 #define TEXT_SIZE 256
@@ -43,7 +46,8 @@
 /* Pieces of this size are written at once, at positions where the page cache can hold a piece that one fault
  * maps as a whole (since Linux 6.18). Larger pieces save faults; smaller ones leave unmapped what an idle
  * container does not read. */
-#define COPY_SIZE (128UL << 10)
+#define COPY_SIZE     (128UL << 10)
+#define SMALLEST_PAGE 4096
 
 static bool is_in_agent(const struct dump_vmas *vmas, uint64_t address)
 {
@@ -60,7 +64,9 @@ static bool is_in_agent(const struct dump_vmas *vmas, uint64_t address)
 static int stop_parked(struct tracee *t, const struct dump_request *request, struct arena *a,
                        struct dump_vmas *vmas, struct error *err)
 {
-    for (int i = 0; i < (request->waits != 0 ? WAIT_TRIES : PARK_TRIES); i++) {
+    struct timespec now, began;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    for (now = began; now.tv_sec - began.tv_sec < PARK_MOST; clock_gettime(CLOCK_MONOTONIC, &now)) {
         int ret = tracee_stop(t, err);
         if (ret == 0 && (long)t->parked.orig_rax == request->park &&
             (request->waits == 0 || t->parked.r9 == request->waits)) {
@@ -82,9 +88,11 @@ static int stop_parked(struct tracee *t, const struct dump_request *request, str
 /* The output for the pages of the snapshot, in pieces that end at multiples of COPY_SIZE. */
 struct output {
     int fd;
-    char *piece;
+    char *piece; /* memory for pages that are read now */
     size_t filled;
     uint64_t offset; /* of the piece */
+    struct iovec *parts;
+    int count; /* of the parts */
 };
 
 static size_t room(const struct output *out)
@@ -94,53 +102,71 @@ static size_t room(const struct output *out)
 
 static int flush(struct output *out, struct error *err)
 {
-    ssize_t n = RETRY(pwrite(out->fd, out->piece, out->filled, (off_t)out->offset));
+    ssize_t n = RETRY(pwritev(out->fd, out->parts, out->count, (off_t)out->offset));
     if (n != (ssize_t)out->filled)
         return error_set(err, n < 0 ? -errno : -ENOSPC, "write the snapshot");
     out->offset += out->filled;
     out->filled = 0;
+    out->count = 0;
     return 0;
 }
 
-static int write_extent(const struct tracee *t, uint64_t address, uint64_t size, struct output *out,
-                        struct error *err)
+static void put(struct output *out, const char *data, size_t size)
 {
-    for (uint64_t done = 0; done < size;) {
-        size_t part = size - done < room(out) ? (size_t)(size - done) : room(out);
-        int ret = tracee_read(t, address + done, out->piece + out->filled, part, err);
+    struct iovec *last = out->count > 0 ? &out->parts[out->count - 1] : NULL;
+    if (last != NULL && (char *)last->iov_base + last->iov_len == data)
+        last->iov_len += size;
+    else
+        out->parts[out->count++] = (struct iovec){(void *)(uintptr_t)data, size};
+    out->filled += size;
+}
+
+static int write_extent(const struct tracee *t, struct dump_contents *contents, uint64_t address,
+                        uint64_t size, struct output *out, struct error *err)
+{
+    for (uint64_t done = 0; done < size; done += contents->page) {
+        const struct dump_content *known = dump_contents_find(contents, address + done);
+        const char *data = known != NULL ? known->data : NULL;
+        if (data == NULL) {
+            char *to = out->piece + out->filled;
+            int ret = tracee_read(t, address + done, to, contents->page, err);
+            if (ret < 0)
+                return ret;
+            data = to;
+        }
+        put(out, data, contents->page);
+        int ret = room(out) == 0 ? flush(out, err) : 0;
         if (ret < 0)
-            return ret;
-        out->filled += part;
-        done += part;
-        if (room(out) == 0 && (ret = flush(out, err)) < 0)
             return ret;
     }
     return 0;
 }
 
-static int write_pages(const struct tracee *t, const struct snapshot_parts *parts, int fd, struct error *err)
+static int write_pages(const struct tracee *t, struct dump_contents *contents,
+                       const struct snapshot_parts *parts, int fd, struct error *err)
 {
     cleanup_free char *piece = malloc(COPY_SIZE);
+    struct iovec pieces[COPY_SIZE / SMALLEST_PAGE];
     if (piece == NULL)
         return error_set(err, -ENOMEM, "write the snapshot");
-    struct output out = {.fd = fd, .piece = piece, .offset = parts->header.tables_size};
+    struct output out = {.fd = fd, .piece = piece, .offset = parts->header.tables_size, .parts = pieces};
     for (size_t i = 0; i < parts->extent_count; i++) {
         const struct snapshot_extent *r = &parts->extents[i];
         if (r->of_base != 0)
             continue;
         if (r->offset != out.offset + out.filled)
             return error_set(err, -EINVAL, "position of pages in the snapshot");
-        int ret = write_extent(t, r->address, r->pages * parts->header.page_size, &out, err);
+        int ret = write_extent(t, contents, r->address, r->pages * parts->header.page_size, &out, err);
         if (ret < 0)
             return ret;
     }
     for (size_t i = 0; i < parts->patch_count; i++) {
         const struct snapshot_patch *p = &parts->patches[i];
-        int ret = write_extent(t, p->address, p->pages * parts->header.page_size, &out, err);
+        int ret = write_extent(t, contents, p->address, p->pages * parts->header.page_size, &out, err);
         if (ret < 0)
             return ret;
     }
-    return flush(&out, err);
+    return out.count > 0 ? flush(&out, err) : 0;
 }
 
 /* Read the state of the process except its pages. */
@@ -172,6 +198,7 @@ static int examine(struct tracee *t, const struct dump_request *request, struct 
 static int dump(struct tracee *t, const struct dump_request *request, struct arena *a, struct error *err)
 {
     struct dump_vmas vmas = {0};
+    __attribute__((cleanup(dump_contents_close))) struct dump_contents contents = {0};
     struct snapshot_parts *parts = ARENA_NEW(a, struct snapshot_parts);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     int ret = tracee_attach(t, request->pid, request->pid_namespace, request->spare, err);
@@ -183,7 +210,10 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     ret = dump_copied_mark(t, &parts->header.memory, a, &vmas, err);
     if (ret < 0)
         return ret;
-    ret = dump_vmas_scan(t, a, &vmas, err);
+    ret = dump_contents_open(&contents, request->base, &vmas, a, err);
+    if (ret < 0)
+        return ret;
+    ret = dump_vmas_scan(t, a, &vmas, &contents, err);
     if (ret < 0)
         return ret;
     dump_copied_unmark(&vmas);
@@ -203,13 +233,13 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     if (ret < 0)
         return ret;
     if (request->base != NULL)
-        ret = dump_base_leave_out(t, request->base, &vmas, a, parts, err);
+        ret = dump_base_leave_out(t, request->base, &vmas, &contents, a, parts, err);
     if (ret < 0)
         return ret;
     ret = snapshot_write(request->out, parts, err);
     if (ret < 0)
         return ret;
-    ret = write_pages(t, parts, request->out, err);
+    ret = write_pages(t, &contents, parts, request->out, err);
     if (ret < 0)
         return ret;
     return dump_guard_rseq(request->out, request->base != NULL ? request->base->fd : -1, parts, page, err);
@@ -246,7 +276,7 @@ static int await_fork(struct tracee *t, const struct dump_request *request, stru
             ret = tracee_resume(t, err);
         if (ret < 0 && ret != -EAGAIN)
             return ret;
-        nanosleep(&(struct timespec){.tv_nsec = PARK_INTERVAL}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = FORK_INTERVAL}, NULL);
     }
     return error_text(err, -ETIMEDOUT, "it does not fork");
 }

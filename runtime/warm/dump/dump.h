@@ -16,7 +16,7 @@ struct stat;
 /* Save the process. Return 0 or negative errno. -ENOTSUP names the obstacle: a second thread, a shared
  * writable mapping, a timer, a child, an executable page that was written to, and others. Open descriptors
  * other than 0, 1 and 2 are obstacles too, unless the files can be opened again (warm/dump/descriptors.h).
- * -EFBIG: it is too large. The call waits up to two seconds until the process is parked. Afterwards the
+ * -EFBIG: it is too large. The call waits up to three seconds until the process is parked. Afterwards the
  * process keeps waiting, and is of no further use. */
 int warm_dump(const struct dump_request *request, struct error *err);
 

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "warm/dump/contents.h"
 #include "warm/dump/tracee.h"
 #include "warm/dump/vmas.h"
 
@@ -24,7 +25,7 @@
 #define PAGEMAP_GUARD (1ULL << 58)
 
 /* The number of pages examined at once. */
-#define BLOCK 512
+#define BLOCK DUMP_CONTENTS_BLOCK
 
 /* Consecutive pieces of VMAs. */
 struct pieces {
@@ -38,6 +39,7 @@ struct scan {
     struct error *err;
     struct dump_vmas *out;
     struct pieces own, guards;
+    struct dump_contents *contents;
     size_t based; /* the index of the range of the base that the last page was compared with */
     uint64_t page;
     int pagemap;
@@ -103,15 +105,16 @@ static int add_pages(struct scan *s, const struct snapshot_vma *a, uint64_t addr
     bool anonymous = (a->flags & SNAPSHOT_VMA_FILE) == 0;
     if ((a->prot & PROT_EXEC) != 0 && !snapshot_vma_is_copied(a))
         return error_text(s->err, -ENOTSUP, "a page of code at %#lx was written to", (unsigned long)address);
+    char *room = dump_contents_room(s->contents), *content = room != NULL ? room : s->content;
     if (anonymous) {
-        int ret = tracee_read(s->tracee, address, s->content, count * s->page, s->err);
+        int ret = tracee_read(s->tracee, address, content, count * s->page, s->err);
         if (ret < 0)
             return ret;
     }
     for (size_t i = 0; i < count; i++)
-        if (!anonymous || !is_zero(s->content + i * s->page, s->page))
+        if (!anonymous || !is_zero(content + i * s->page, s->page))
             add_page(s, &s->own, a, address + i * s->page);
-    return 0;
+    return anonymous ? dump_contents_add(s->contents, address, content, count, s->err) : 0;
 }
 
 static int scan_block(struct scan *s, const struct snapshot_vma *a, uint64_t address, size_t count)
@@ -198,7 +201,8 @@ static int set_guards_apart(struct scan *s)
     return 0;
 }
 
-int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vmas, struct error *err)
+int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vmas,
+                   struct dump_contents *contents, struct error *err)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     cleanup_fd int pagemap = openat(t->proc, "pagemap", O_RDONLY | O_CLOEXEC);
@@ -211,6 +215,7 @@ int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vm
                         .arena = a,
                         .err = err,
                         .out = vmas,
+                        .contents = contents,
                         .page = page,
                         .pagemap = pagemap,
                         .content = content};

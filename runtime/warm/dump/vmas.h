@@ -9,6 +9,7 @@
 #include "warm/snapshot/snapshot.h"
 
 struct arena;
+struct dump_contents;
 struct dump_vma_line;
 struct error;
 struct tracee;
@@ -56,16 +57,19 @@ int dump_vmas_take_content(struct snapshot_vma *vma, const char *name, struct er
 
 /* Find the pages that the process has for itself (pagemap), and the pages of VMAs that are saved by their
  * content, and fill in `extents`. Untouched pages and pages of files do not count. Guard pages
- * (MADV_GUARD_INSTALL) become separate VMAs. A page of code that was written to is -ENOTSUP. */
-int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vmas, struct error *err);
+ * (MADV_GUARD_INSTALL) become separate VMAs. A page of code that was written to is -ENOTSUP. `contents` keeps
+ * the pages that are read. */
+int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vmas,
+                   struct dump_contents *contents, struct error *err);
 
-/* Compare `size` bytes, a multiple of 8, of aligned pages. The C library's memcmp(3) compares byte by byte.
+/* Compare `size` bytes, a multiple of 64, of aligned pages. The C library's memcmp(3) compares byte by byte.
  */
 static inline bool dump_vmas_equal(const void *one, const void *other, uint64_t size)
 {
     const uint64_t *a = one, *b = other;
-    for (uint64_t i = 0; i < size / sizeof(*a); i++)
-        if (a[i] != b[i])
+    for (const uint64_t *end = a + size / sizeof(*a); a < end; a += 8, b += 8)
+        if (((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5]) |
+             (a[6] ^ b[6]) | (a[7] ^ b[7])) != 0)
             return false;
     return true;
 }
