@@ -218,7 +218,6 @@ struct pause { /* struct timespec */
 static const struct warm_params *sleep_until_restored(int report, const char *word, Py_ssize_t size,
                                                       struct pause *limit)
 {
-    const struct warm_memory *memory = memory_list();
     while (size > 0) {
         long written = system_call(__NR_write, report, (long)word, size, 0);
         if (written < 0 && written != -EINTR)
@@ -227,6 +226,8 @@ static const struct warm_params *sleep_until_restored(int report, const char *wo
         size -= written > 0 ? written : 0;
     }
     system_call(__NR_close, report, 0, 0, 0);
+    /* Only now, because the process of which this is a copy goes on meanwhile: the heap may be large. */
+    const struct warm_memory *memory = memory_list();
     for (;;) {
         long result = system_call(__NR_ppoll, (long)memory, 0, (long)limit, 0);
         if (result > 0)

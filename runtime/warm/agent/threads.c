@@ -15,8 +15,11 @@
 #include <asm/errno.h>
 #include <asm/prctl.h>
 #include <asm/sigcontext.h>
+#include <asm/stat.h>
+#include <asm/statfs.h>
 #include <asm/unistd.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <linux/prctl.h>
 #include <linux/resource.h>
 #include <linux/sched.h>
@@ -58,6 +61,8 @@ static const char *const reasons[] = {
     [UNKNOWN] = "is not a thread of glibc, or a system call about it is refused",
 };
 
+#define UNKNOWN_COUNT 0xffffffffU
+
 static const char SILENT[] = "threads cannot be stopped, because one does not answer a signal";
 
 static struct thread {
@@ -89,9 +94,9 @@ static void sleep_millisecond(void)
     system_call(__NR_nanosleep, (long)&time, 0, 0, 0);
 }
 
-/* Find threads without /proc, which may be missing or forbidden (Landlock): ask the kernel for each id that a
- * thread can have. This works because the process began in a pid namespace of its own. Returns the next id
- * after `number`, 0 if there is none, or a negative errno. */
+/* Find threads also without /proc, which may be missing or forbidden (Landlock): ask the kernel for each id
+ * that a thread can have. This works because the process began in a pid namespace of its own. Returns the
+ * next id after `number`, 0 if there is none, or a negative errno. */
 static long next_thread(long process, long number)
 {
     for (number++; number <= process + NUMBERS; number++) {
@@ -102,9 +107,25 @@ static long next_thread(long process, long number)
     return 0;
 }
 
+/* Return the number of other threads by the links of their directory (proc(5)), or UNKNOWN_COUNT. */
+static uint32_t known_threads(void)
+{
+    enum { OWN_LINKS = 3 }; /* of the directory, and of the calling thread's */
+    static const char path[] = "/proc/self/task";
+    struct statfs system;
+    struct stat st;
+    if (system_call(__NR_statfs, (long)path, (long)&system, 0, 0) != 0 || system.f_type != PROC_SUPER_MAGIC ||
+        system_call(__NR_stat, (long)path, (long)&st, 0, 0) != 0 || st.st_nlink < OWN_LINKS)
+        return UNKNOWN_COUNT;
+    return (uint32_t)st.st_nlink - OWN_LINKS;
+}
+
 static uint32_t count_threads(long process)
 {
-    uint32_t count = 0;
+    uint32_t count = known_threads();
+    if (count != UNKNOWN_COUNT)
+        return count;
+    count = 0;
     for (long number = process; (number = next_thread(process, number)) > 0; count++)
         ;
     return count;
@@ -222,7 +243,8 @@ static const char *stop(long process)
     system_call(__NR_rt_sigaction, HOLD_SIGNAL, (long)&action, (long)&round.before, sizeof(sigset_t));
     long number = process;
     uint32_t count = 0, noted;
-    while ((number = next_thread(process, number)) > 0 && count++ < THREADS_MAX)
+    const uint32_t known = known_threads();
+    while (count < known && (number = next_thread(process, number)) > 0 && count++ < THREADS_MAX)
         round.asked += system_call(__NR_tgkill, process, number, HOLD_SIGNAL, 0) == 0;
     if (number < 0)
         return "threads cannot be found, because tgkill(2) is refused";
