@@ -44,13 +44,15 @@ static int run_build(struct invocation *invocation, void *values, struct error *
 /* save */
 
 struct save_values {
-    bool differences;
+    bool differences, kill;
 };
 
 static const struct option save_options[] = {
     {"differences", 'd', OPTION_FLAG, offsetof(struct save_values, differences), NULL,
      "leave out pages that the container's snapshot has, and print its path, for 'run --snapshot-base'",
      NULL},
+    {"kill", 'k', OPTION_FLAG, offsetof(struct save_values, kill), NULL,
+     "kill the process afterwards, also if it cannot be saved", NULL},
     {0},
 };
 
@@ -63,8 +65,11 @@ static int run_save(struct invocation *invocation, void *values, struct error *e
     int ret = str_to_u64(args[1], INT32_MAX, &pid);
     if (ret < 0 || pid == 0)
         return error_text(err, -EINVAL, "'%s' is not a process id", args[1]);
-    const struct save_options save = {
-        .id = args[0], .pid = (pid_t)pid, .file = args[2], .differences = chosen->differences};
+    const struct save_options save = {.id = args[0],
+                                      .pid = (pid_t)pid,
+                                      .file = args[2],
+                                      .differences = chosen->differences,
+                                      .kill = chosen->kill};
     ret = prewarm_save(invocation->arena, invocation->runtime, &save, &base, err);
     if (ret < 0 || base == NULL)
         return ret;

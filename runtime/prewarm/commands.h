@@ -38,6 +38,7 @@ struct save_options {
     /* The output: an empty file that only the caller may open, or a path without a file. */
     const char *file;
     bool differences; /* leave out the pages that the container's snapshot has */
+    bool kill;        /* the process, also after an error */
 };
 
 /* Save a process of the container that has parked itself, for create_options.snapshot (`warm save`,

@@ -133,25 +133,36 @@ static int save_process(struct arena *a, const struct subject *s, const struct s
     return ret;
 }
 
-int prewarm_save(struct arena *a, const struct runtime_options *rt, const struct save_options *options,
-                 const char **base, struct error *err)
+static int save_found(struct arena *a, struct subject *s, const struct save_options *options,
+                      const char **base, struct error *err)
 {
-    __attribute__((cleanup(save_subject_close))) struct subject s = {.dir = -1, .pidfd = -1, .proc = -1};
     struct warm_config config;
-    int ret = save_find(&s, rt, options, err);
-    int root_of_host = ret == 0 ? prewarm_root_of_host(err) : ret;
-    ret = root_of_host < 0 ? root_of_host : warm_config_read(&s.arena, NULL, root_of_host, &config, err);
+    int root_of_host = prewarm_root_of_host(err);
+    int ret = root_of_host < 0 ? root_of_host : warm_config_read(&s->arena, NULL, root_of_host, &config, err);
     if (ret < 0)
         return ret;
     cleanup_fd int out = session_create(options->file, err);
     if (out < 0)
         return out;
     (void)signal(SIGXFSZ, SIG_IGN); /* the caller's RLIMIT_FSIZE is an error then: setrlimit(2) */
-    ret = save_process(a, &s, options, config.max_size, out, base, err);
+    ret = save_process(a, s, options, config.max_size, out, base, err);
     /* If the process still lives, its number was not used by another one meanwhile. */
-    if (ret == 0 && has_ended(s.pidfd)) {
+    if (ret == 0 && has_ended(s->pidfd)) {
         (void)!ftruncate(out, 0);
         ret = error_text(err, -ESRCH, "process %d ended", (int)options->pid);
     }
+    return ret;
+}
+
+int prewarm_save(struct arena *a, const struct runtime_options *rt, const struct save_options *options,
+                 const char **base, struct error *err)
+{
+    __attribute__((cleanup(save_subject_close))) struct subject s = {.dir = -1, .pidfd = -1, .proc = -1};
+    int ret = save_find(&s, rt, options, err);
+    if (ret < 0)
+        return ret;
+    ret = save_found(a, &s, options, base, err);
+    if (options->kill)
+        (void)sys_pidfd_send_signal(s.pidfd, SIGKILL, NULL, 0);
     return ret;
 }

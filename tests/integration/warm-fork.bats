@@ -232,6 +232,24 @@ print(count())'
     [[ $(<out) == 2 ]]
 }
 
+@test "warm save --kill: the process is killed, also if it cannot be saved" {
+    local fork
+    session 'if fork(): wait()'
+    fork=$(parked)
+    expect 0 runtime warm save --kill box "$fork" saved
+    wait_for grep -q '^State:.Z' "/proc/$fork/status"
+    expect 0 continue_as_fork
+    release
+    use_container python
+    session 'kept = open("/tmp/a", "w")
+if fork(): wait()'
+    fork=$(parked)
+    expect 1 runtime warm save --kill box "$fork" other
+    stderr_has "descriptor 3 is open"
+    wait_for grep -q '^State:.Z' "/proc/$fork/status"
+    release
+}
+
 @test "the fork has the filter, the capabilities and the descriptors of its container" {
     configure 'config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
     {"names": ["getppid"], "action": "SCMP_ACT_ERRNO", "errnoRet": 18}]}

@@ -21,6 +21,12 @@ def containers() -> list[str]:
     return [entry["id"] for entry in json.loads(listed.stdout) or []]
 
 
+def own_containers() -> int:
+    """Return the number of containers of this process, without those that wait for a call, or end just now."""
+    ready.close()
+    return len([name for name in containers() if f"-{os.getpid()}-" in name])
+
+
 def descriptors() -> int:
     """Return the number of open descriptors of this process, without those of containers that wait for a call."""
     ready.close()

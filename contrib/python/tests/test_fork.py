@@ -8,10 +8,12 @@ import os
 import re
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from pysbx import Sandbox, SandboxError
+from pysbx.base import runtime
 from pysbx.base.directories import cache_directory
 from pysbx.base.option_names import spoken_as
 from pysbx.base.runtime import build_snapshot
@@ -19,8 +21,8 @@ from pysbx.calls.prepare import prepare
 from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
 from pysbx.options.options import make_options
-from tests.conftest import containers, descriptors
-from tests.servers import killed_owner
+from tests.conftest import descriptors, own_containers
+from tests.servers import killed_owner, wait_until
 from tests.test_session import STUBBORN
 
 
@@ -82,7 +84,55 @@ def test_several_forks_and_forks_of_forks(session: Sandbox) -> None:
                 assert value(deepest, "steps") == "['first', 'one', 'deeper', 'deepest']"
             assert value(deeper, "steps") == "['first', 'one', 'deeper']"
         assert value(two, "steps") == "['first']"
-        assert len([name for name in containers() if f"-{os.getpid()}-" in name]) == 3
+        assert own_containers() == 3
+
+
+def test_a_session_goes_on_while_it_is_saved(session: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    value(session, "x = 1")
+    save, seen = runtime.save_process, []
+
+    def saved(*arguments: Any, **named: Any) -> tuple[str, int | None]:
+        running = threading.Thread(target=lambda: seen.append(value(session, "x += 1; x")))
+        running.start()
+        running.join(10)  # or it waits for the session, which waits for this
+        return save(*arguments, **named)
+
+    monkeypatch.setattr(runtime, "save_process", saved)
+    with session.fork() as fork:
+        assert seen == ["2"]
+        assert value(fork, "x") == "1"
+        assert not session._shares_streams  # the copy is no program of the session's
+    point = session.checkpoint()
+    session.rollback(point)
+    assert (seen, value(session, "x")) == (["2", "3"], "2")
+    # An honest runtime kills the copy.
+    processes = "import os; len([n for n in os.listdir('/proc') if n.isdigit()])"
+    wait_until(lambda: value(session, processes) == "2")
+    session._copy("forked")
+    assert value(session, processes) == "3"
+    session._drop_copies()
+    wait_until(lambda: value(session, processes) == "2")
+
+
+def test_a_session_ends_or_pauses_when_it_is_saved(session: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    value(session, "x = 41")
+    save, waiting = runtime.save_process, []
+    for use in session.pause, session.close:
+
+        def saved(*arguments: Any, **named: Any) -> tuple[str, int | None]:
+            waiting.append(threading.Thread(target=use))  # noqa: B023 (it is called before the next round)
+            waiting[-1].start()
+            waiting[-1].join(0.2)
+            assert waiting[-1].is_alive()
+            return save(*arguments, **named)
+
+        monkeypatch.setattr(runtime, "save_process", saved)
+        with session.fork() as fork:
+            assert value(fork, "x + 1") == "42"
+        waiting[-1].join(30)
+        if session.paused:
+            session.resume()
+    assert session.ended == "it has been closed"
 
 
 def test_a_fork_has_a_sandbox_of_its_own(session: Sandbox) -> None:
@@ -441,7 +491,7 @@ def test_a_fork_for_which_the_memory_is_too_small_is_refused_with_the_least_valu
         least = re.search(r"needs, (\d+)", str(refusal.value))
         assert least is not None
         assert 32 + 8 < int(least[1]) < 32 + 24
-    assert not containers()
+    assert own_containers() == 0
 
 
 def test_a_limit_of_processes_that_leaves_no_room_for_a_copy_is_named() -> None:

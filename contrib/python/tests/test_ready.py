@@ -237,6 +237,30 @@ def test_a_session_uses_one_too() -> None:
         assert session._container is one
 
 
+@pytest.mark.parametrize("reaches", [False, True])
+def test_a_session_is_closed_before_its_container_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reaches: bool
+) -> None:
+    """But not if its programs could still write to the caller's files."""
+    kill, held = Container.kill, threading.Event()
+
+    def killed(container: Container) -> None:
+        held.wait(60)
+        kill(container)
+
+    mounts = [Mount(str(tmp_path), "/shared", readonly=not reaches)]
+    with Sandbox(mounts=mounts) as session:
+        name = session.run("1") and session._container.name  # type: ignore[union-attr]
+        monkeypatch.setattr(Container, "kill", killed)
+        if reaches:
+            held.set()
+    assert (name in containers()) is not reaches
+    assert session.ended == "it has been closed"
+    held.set()
+    ready.close()
+    assert name not in containers()
+
+
 def test_one_that_was_removed_meanwhile_is_replaced() -> None:
     one = prepared()
     runtime.kill(one.name)

@@ -31,7 +31,7 @@ from pysbx.base.directories import cache_directory
 from pysbx.calls import saved
 from pysbx.command.main import main
 from pysbx.container import answer_frame
-from tests.conftest import containers, descriptors
+from tests.conftest import descriptors, own_containers
 from tests.test_fork import session, value, warm  # noqa: F401 (fixtures)
 
 
@@ -47,11 +47,6 @@ def named() -> Iterator[str]:
     name = f"test-{os.getpid()}"
     yield name
     (saved.directory() / name).unlink(missing_ok=True)
-
-
-def own_containers() -> int:
-    """Return the number of containers of this process."""
-    return len([name for name in containers() if f"-{os.getpid()}-" in name])
 
 
 def elsewhere(program: str, *arguments: object) -> str:
@@ -544,7 +539,7 @@ def test_several_forks_share_one_file_of_memory(session: Sandbox, monkeypatch: p
     saves: list[int] = []
     save = runtime.save_process
 
-    def counted(container: str, pid: int, descriptor: int, **more: bool) -> tuple[str, int]:
+    def counted(container: str, pid: int, descriptor: int, **more: bool) -> tuple[str, int | None]:
         saves.append(pid)
         return save(container, pid, descriptor, **more)
 

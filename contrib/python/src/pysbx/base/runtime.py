@@ -194,8 +194,8 @@ def build_snapshot(bundle: str, manager: tuple[str, ...] = ()) -> str:
     return refusal.message if refusal else ""
 
 
-def save_process(container: str, pid: int, descriptor: int, *, differences: bool = False) -> tuple[str, int]:
-    """Save a process of a container, which has stopped itself, to an empty file.
+def save_process(container: str, pid: int, descriptor: int, *, differences: bool = False) -> tuple[str, int | None]:
+    """Save a process of a container, which has stopped itself, to an empty file, and kill it.
 
     Args:
         container: its name.
@@ -205,18 +205,19 @@ def save_process(container: str, pid: int, descriptor: int, *, differences: bool
 
     Returns:
         "" or the refusal; and a descriptor of that snapshot, which stays readable when the store drops it, or -1.
+        None if the store has dropped it already: the file is empty.
     """
     arguments = ("warm", "save", container, str(pid), f"/proc/self/fd/{descriptor}")
     printed = bytearray()
-    options = ("--differences",) if differences else ()
+    options = ("--kill", "--differences") if differences else ("--kill",)
     refusal = _attempt(*arguments[:2], *options, *arguments[2:], descriptors=(descriptor,), alone=True, printed=printed)
     if refusal or not printed:
         return refusal.detail if refusal else "", -1
     try:
         return "", os.open(bytes(printed).removesuffix(b"\n"), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # the store has just dropped it: write all pages
+    except OSError:  # the store has just dropped it
         os.ftruncate(descriptor, 0)
-        return save_process(container, pid, descriptor)
+        return "", None
 
 
 def try_to_create(container: str, bundle: str, manager: tuple[str, ...]) -> Refusal | None:

@@ -280,12 +280,11 @@ def _append(descriptor: int, about: dict[str, Any], state: Message) -> tuple[int
     return memory, len(packed)
 
 
-def capture(save: Callable[[int], tuple[Message, int]], sites: list[Path]) -> Saved:
+def capture(save: Callable[[int], tuple[Message, int]]) -> Saved:
     """Return a state that this program keeps, in a file without a name.
 
     Args:
         save: see write; returns also what base of Saved is.
-        sites: installed packages that were added to the session.
 
     Raises:
         OSError: the file cannot be written.
@@ -294,7 +293,7 @@ def capture(save: Callable[[int], tuple[Message, int]], sites: list[Path]) -> Sa
         state, base = save(file.fileno())
         try:
             memory, rest = _append(file.fileno(), {"options": {}}, state)
-            return Saved(os.dup(file.fileno()), memory, rest, list(sites), base=base)
+            return Saved(os.dup(file.fileno()), memory, rest, base=base)
         except OSError:
             if base >= 0:
                 os.close(base)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from pysbx.base import runtime
 from pysbx.base.option_names import current
@@ -16,6 +18,7 @@ from pysbx.calls.baseline import Baseline
 from pysbx.calls.prepare import prepare
 from pysbx.calls.session_files import Filed
 from pysbx.calls.tools import Tools
+from pysbx.container import ready
 from pysbx.container.container import Container, Message
 from pysbx.container.exchange import text
 from pysbx.errors import (
@@ -37,6 +40,7 @@ NO_PROCESS = re.compile(rf"^\[Errno {errno.EAGAIN}\]")
 NO_SPACE = re.compile("|".join(map(re.escape, map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)))))
 # Forks that start at the same time.
 AT_ONCE = 4
+LOOK_SEC = 0.001
 SAVED_REMEDY = " (end what is not plain memory first: close files and sockets, delete shared memory)"
 
 
@@ -47,6 +51,24 @@ def _refusal(reason: str, done: str = "forked") -> SandboxError:
 def _with_remedy(reason: str) -> str:
     """Return why a process was not copied; if that is a limit of processes, with the option."""
     return f"{reason} ({current().options['processes']})" if NO_PROCESS.search(reason) else reason
+
+
+class _Copy(NamedTuple):
+    """A copy of the process of a session, and what the session is besides.
+
+    Attributes:
+        container: the name of its container.
+        pid: of the copy.
+        state: the rest, which the worker in a sandbox gets back.
+        sites: see Saved.
+        baseline: see Saved.
+    """
+
+    container: str
+    pid: int
+    state: Message
+    sites: list[Path]
+    baseline: Baseline
 
 
 class Sandbox(Filed):
@@ -105,7 +127,7 @@ class Sandbox(Filed):
             raise ValueError(f"count: {count!r} is not a number of sessions")
         made = [self._another() for _ in range(1 if count is None else count)]
         try:
-            with self._lock, self._capture("forked") as saved:
+            with self._capture("forked") as saved:
                 for first in range(0, len(made), AT_ONCE):
                     some = made[first : first + AT_ONCE]
                     for one in some:
@@ -128,7 +150,7 @@ class Sandbox(Filed):
             SandboxError: as fork(); the other session has ended then.
         """
         try:
-            with self._lock, self._capture("forked") as saved:
+            with self._capture("forked") as saved:
                 fork._continue_from(saved, "forked")
         except BaseException:
             fork.close()
@@ -148,11 +170,25 @@ class Sandbox(Filed):
         """
         from pysbx.calls.saved import capture  # noqa: PLC0415 (few sessions need it)
 
+        copy: _Copy | None = None
+
+        def save(descriptor: int) -> tuple[Message, int]:
+            nonlocal copy
+            base = None
+            for differences in (True, False):
+                copy = self._copy(done)
+                base = self._save(copy, descriptor, done, differences=differences)
+                if base is not None:
+                    break
+            assert copy is not None and base is not None
+            return copy.state, base
+
         try:
-            saved = capture(lambda descriptor: self._save(descriptor, done), self._sites)
+            saved = capture(save)
         except OSError as error:
             raise _refusal(error.strerror or str(error), done) from error
-        saved.baseline = self._baseline.copy()
+        if copy is not None:
+            saved.sites, saved.baseline = copy.sites, copy.baseline
         return saved
 
     def _begin_saved(self, saved: Saved) -> None:
@@ -202,16 +238,43 @@ class Sandbox(Filed):
             self.close()
             raise
 
-    def _save(self, descriptor: int, done: str, *, lasting: bool = False) -> tuple[Message, int]:
-        """Write a copy of the session's process to a file; return the rest of its state, and base of Saved.
+    def _copy(self, done: str, *, lasting: bool = False) -> _Copy:
+        """Make a copy of the session's process, which is not saved yet; the session can be used again at once.
 
         Args:
-            descriptor: of the file.
             done: see _capture.
-            lasting: whether another program may restore it. Then the file has all pages.
+            lasting: whether another program may restore it.
         """
         from pysbx.calls.saved import STATE  # noqa: PLC0415 (few sessions need it)
 
+        with self._lock:
+            pid = self._park_copy(done)
+            try:
+                limit = self.options.answer_limit // 2
+                state = self._exchange({"op": "forked", "limit": limit, "lasting": lasting})
+                if state.get("refused"):
+                    raise _refusal(text(state, "refused"), done)
+            except BaseException:
+                self._drop_copies()
+                raise
+            known = {name: state[name] for name in STATE if name in state}
+            self._saves.add(pid)
+            return _Copy(self._started()[0].name, pid, known, list(self._sites), self._baseline.copy())
+
+    def _wait_for_saves(self) -> None:
+        """Let other threads save the copies that they have made. They need no lock for that."""
+        until = time.monotonic() + runtime.COMMAND_TIMEOUT_SEC
+        while self._saves and time.monotonic() < until:
+            time.sleep(LOOK_SEC)
+
+    def _drop_copies(self) -> None:
+        """End the copies that are not saved. In a session that has ended there are none."""
+        with contextlib.suppress(SandboxError), self._lock:
+            self._saves.clear()
+            self._exchange({"op": "drop"})
+
+    def _park_copy(self, done: str) -> int:
+        """Let the process in the sandbox copy itself; return the number of the copy."""
         container = self._started()[0]
         if not all(one.ended for one in self._terminals):
             raise _refusal("a terminal is open: close it", done)
@@ -223,22 +286,28 @@ class Sandbox(Filed):
             raise _refusal(f"it was started cold: {current().options['cold']}", done)
         if answer.get("refused"):
             raise _refusal(_with_remedy(text(answer, "refused")), done)
-        base = -1
+        return sender
+
+    def _save(self, copy: _Copy, descriptor: int, done: str, *, differences: bool = False) -> int | None:
+        """Write a copy of the session's process to a file, and end it; return base of Saved, or None to try again.
+
+        Args:
+            copy: the copy.
+            descriptor: of the file.
+            done: see _capture.
+            differences: whether the file has only pages that are not in the session's snapshot.
+        """
         try:
             try:
-                said, base = runtime.save_process(container.name, sender, descriptor, differences=not lasting)
+                said, base = runtime.save_process(copy.container, copy.pid, descriptor, differences=differences)
             finally:
-                limit = self.options.answer_limit // 2
-                state = self._exchange({"op": "forked", "limit": limit, "lasting": lasting})
-            if said:
-                raise _refusal(said if NO_SPACE.search(said) else said + SAVED_REMEDY, done)
-            if state.get("refused"):
-                raise _refusal(text(state, "refused"), done)
+                self._saves.discard(copy.pid)
         except BaseException:
-            if base >= 0:
-                os.close(base)
+            self._drop_copies()
             raise
-        return {name: state[name] for name in STATE if name in state}, base
+        if said:
+            raise _refusal(said if NO_SPACE.search(said) else said + SAVED_REMEDY, done)
+        return base
 
     def snapshot(self, path_or_name: str | os.PathLike[str]) -> Path:
         """Save the session to a file, for Sandbox.restore() in this or another program; it goes on.
@@ -272,9 +341,14 @@ class Sandbox(Filed):
             if self._sites:
                 raise _refusal("packages were added by install(): start it with these dependencies instead", "saved")
             self._exchange({"op": "list"})  # it has begun, and its version is known
-            saved.write(
-                path, lambda file: self._save(file, "saved", lasting=True)[0], self.options, self._python, most
-            )
+            python = self._python
+
+        def save(descriptor: int) -> Message:
+            copy = self._copy("saved", lasting=True)
+            self._save(copy, descriptor, "saved")
+            return copy.state
+
+        saved.write(path, save, self.options, python, most)
 
     @classmethod
     def restore(
@@ -331,13 +405,21 @@ class Sandbox(Filed):
         """
         from pysbx.calls.saved import MOST_BYTES, MOST_CHECKPOINTS, Checkpoint  # noqa: PLC0415 (few sessions need it)
 
-        with self._lock:
+        def check(size: int) -> None:
             if len(self._checkpoints) >= MOST_CHECKPOINTS:
                 raise SandboxError(f"the session has {MOST_CHECKPOINTS} checkpoints, which is the most: remove one")
-            made = Checkpoint(self._capture("saved"), self._remove_checkpoint)
-            if made.size + sum(one.size for one in self._checkpoints) > MOST_BYTES:
-                made.saved.close()
+            if size + sum(one.size for one in self._checkpoints) > MOST_BYTES:
                 raise SandboxError(f"the checkpoints take more than {MOST_BYTES >> 30} GiB together: remove one")
+
+        check(0)
+        made = Checkpoint(self._capture("saved"), self._remove_checkpoint)
+        with self._lock:
+            try:
+                self._started()
+                check(made.size)
+            except BaseException:
+                made.saved.close()
+                raise
             self._checkpoints.append(made)
         return made
 
@@ -392,9 +474,10 @@ class Sandbox(Filed):
         self._hang_up()
         self._forwards, self._terminals, self._shares_streams = [], [], False
         if self._container is not None:
-            self._container.close()
+            self._wait_for_saves()
             self._spent_sec += self._container.usage.cpu_sec
-            self._container = None
+            container, self._container = self._container, None
+            ready.end(container)
 
     def _replace(self, saved: Saved) -> None:
         """Continue from a saved state, in a new container instead of the present one."""
@@ -444,9 +527,7 @@ class Sandbox(Filed):
         if self._reference is not None:
             self._reference.close()
         with self._lock:
-            self._hang_up()
-            if self._container is not None:
-                self._container.close()
+            self._drop_container()
             for checkpoint in self._checkpoints:
                 checkpoint.saved.close()
             self._checkpoints = []
@@ -468,6 +549,7 @@ class Sandbox(Filed):
             container = self._started()[0]
             if not container.has_begun():
                 self.files()  # wait until there is a container
+            self._wait_for_saves()
             if said := container.freeze(frozen=True):
                 raise SandboxError(f"the session cannot be paused: {said}")
             self._paused = True

@@ -147,7 +147,7 @@ class Container:
         self._answered = False
         self._peak: float | None = None
         self._began = time.monotonic()
-        self._options = bundle.options
+        self.options = bundle.options
         self.name = f"{reaper.prefix()}{next(_numbers)}"
         self._proxy = _proxy_for(bundle.options)
         self.sender = 0
@@ -239,7 +239,7 @@ class Container:
         self.streams.on_output, self._cancel, self._keeps_files = on_output, cancel, keeps_files
         if cancel >= 0:
             self._poll.register(cancel, READABLE)
-        self._proxy = _proxy_for(self._options)
+        self._proxy = _proxy_for(self.options)
         self._began = time.monotonic()
         return True
 
@@ -475,7 +475,7 @@ class Container:
 
             said = said.removeprefix("pysbx-runtime: ")
             code, detail = self._status.error
-            refusal = refusal_of(code, detail or said, self._options, oom_kills=self._status.oom_kills)
+            refusal = refusal_of(code, detail or said, self.options, oom_kills=self._status.oom_kills)
             if refusal is not None:
                 raise refusal
             remedy = remedy_for(code)

@@ -231,23 +231,39 @@ def _reaches_outside(options: Options) -> bool:
     return options.allow_network.kind in ("host", "hosts") or not all(mount.readonly for mount in options.mounts)
 
 
+def end(container: Container) -> None:
+    """Kill a container, of which nothing more is wanted; if nothing outside can notice, in the background."""
+    options = container.options
+    if options.ready and options.isolation != "process" and children.are_reported() and not _reaches_outside(options):
+        with _changed:
+            _start_thread()
+        if _end_later(container, 0.0):
+            return
+    container.close()
+
+
 def _let_end(container: Container) -> bool:
-    """Let the thread wait for the end of a container; return False if there are too many."""
+    """Let a container that has answered end by itself; return False if there are too many."""
+    return _end_later(container, GRACE_SEC)
+
+
+def _end_later(container: Container, grace: float) -> bool:
+    """Let the thread wait so many seconds for the end of a container; return False if there are too many."""
     with _changed:
         if len(_ending) >= MOST_ENDING or _thread is None:
             return False
         container.streams.on_output = None  # what it writes from now on is of no call
-        _ending.append((container, time.monotonic() + GRACE_SEC))
+        _ending.append((container, time.monotonic() + grace))
         _changed.notify_all()
     return True
 
 
 def _see_end(container: Container, until: float) -> None:
     """Close a container that has ended, or whose time is over; look at others before it is looked at again."""
-    if container.close_if_ended(LOOK_SEC):
-        return
     if time.monotonic() > until:
         container.close()
+        return
+    if container.close_if_ended(LOOK_SEC):
         return
     with _changed:
         _ending.append((container, until))

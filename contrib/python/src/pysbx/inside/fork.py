@@ -46,6 +46,9 @@ LARGEFILE = 0o100000
 FLAGS = os.O_ACCMODE | os.O_APPEND
 
 
+ABOUT_COPIES = ("forked", "drop")
+
+
 class NotCopied(Exception):
     """A part of the state cannot be copied; the text names it and the remedy."""
 
@@ -134,16 +137,21 @@ def _is_private(path: str, directories: tuple[str, ...]) -> bool:
     return False
 
 
+def _mappings() -> list[str]:
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        return file.readlines()
+
+
 def _check_libraries() -> None:
     """Raise NotCopied for what libraries leave behind, and no error of the runtime would name."""
     links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
     found = [os.readlink(path) for path in links if os.path.lexists(path)]  # without that of the listing
     if "polars" in sys.modules and "anon_inode:[eventpoll]" in found:
         raise NotCopied(POLARS)
-    if "multiprocessing" in sys.modules:
-        gc.collect()
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-        lines = file.readlines()
+    lines = _mappings()
+    if any("/dev/shm/sem." in line for line in lines):
+        gc.collect()  # the program may not use it any more
+        lines = _mappings()
         if any("/dev/shm/sem." in line for line in lines):
             raise NotCopied(
                 "a semaphore of multiprocessing is open: end the pool with close() and join(), and delete it"
@@ -207,18 +215,32 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
     return pid
 
 
-def collect(parked: int, limit: int, *, lasting: bool) -> Message:
-    """End the copy, which has been saved by now or cannot be saved, and return the rest of its state.
+def forget(parked: set[int]) -> None:
+    """Take the copies that have ended out of a set: the runtime has saved and killed them."""
+    for pid in tuple(parked):
+        with contextlib.suppress(ChildProcessError):  # where the code ignores SIGCHLD, or waits for any child
+            if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                continue
+        parked.discard(pid)
+
+
+def answer(request: Message, parked: set[int]) -> Message:
+    """Answer a request about copies: return the rest of their state, or end those that will not be saved."""
+    if request["op"] == "forked":
+        return collect(request["limit"], lasting=request["lasting"])
+    for pid in parked:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return {}
+
+
+def collect(limit: int, *, lasting: bool) -> Message:
+    """Return the rest of the state of the copy that was made just now.
 
     Args:
-        parked: the number of the copy, or 0.
         limit: bytes of files at most.
         lasting: whether libraries may be replaced until the copy goes on.
     """
-    if parked:
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):  # where the code ignores SIGCHLD
-            os.kill(parked, signal.SIGKILL)
-            os.waitpid(parked, 0)
     umask = os.umask(0)
     os.umask(umask)
     try:
@@ -279,7 +301,7 @@ def _draw_anew() -> None:
     uuid: Any = sys.modules.get("uuid")
     with contextlib.suppress(AttributeError, TypeError):  # a module of the user's may have this name
         uuid._generate_time_safe = None
-        uuid._node = uuid._random_getnode()
+        uuid._node = int.from_bytes(os.urandom(6), "big") | 1 << 40  # RFC 9562: a random node is a multicast address
 
 
 def _entry(path: str, about: os.stat_result) -> list[Any]:

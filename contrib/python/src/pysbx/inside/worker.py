@@ -379,10 +379,12 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
         interrupts: hold signals off between two requests.
         hello: the greeting, which a fork of this process sends again.
     """
-    relay = parked = 0
+    relay = 0
     forwards: set[int] = set()
+    parked: set[int] = set()
     while (request := channel.read()) is not None:
         set_forward()
+        fork.forget(parked)
         if request.get("proxy") and not relay:
             from .relay import start
 
@@ -396,24 +398,24 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
             continue
         if request["op"] == "fork":
             try:
-                parked = fork.park(__pysbx_fork__, channel, {os.getpid(), relay, *forwards})
+                copy = fork.park(__pysbx_fork__, channel, {os.getpid(), relay, *forwards, *parked})
             except (fork.NotCopied, OSError) as error:
                 channel.write({"refused": str(error)})
                 continue
-            if not parked:  # this is the fork, in a sandbox of its own
+            if copy:
+                parked.add(copy)
+            else:  # this is the fork, in a sandbox of its own
                 relay = 0
                 forwards.clear()
+                parked.clear()
                 channel.write(hello)
             continue
         tools = begin_tools(request)
-        if request["op"] == "forked":
-            reply = fork.collect(parked, request["limit"], lasting=request["lasting"])
-        else:
-            reply = answer(request, interrupts)
+        reply = fork.answer(request, parked) if request["op"] in fork.ABOUT_COPIES else answer(request, interrupts)
         if tools is not None:
             tools.end()
         flush()
         if request.get("asks_shared"):
-            reply["shared"] = late.is_shared({fork.INIT, os.getpid(), relay, *forwards})
+            reply["shared"] = late.is_shared({fork.INIT, os.getpid(), relay, *forwards, *parked})
         send(channel, reply)
         del request, reply  # the next request finds the room of this one
