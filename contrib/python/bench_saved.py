@@ -14,6 +14,7 @@ from typing import Any
 from pysbx import Sandbox
 
 FRAME = "import numpy, pandas; frame = pandas.DataFrame({'a': numpy.arange(1310720)})"
+OWN = "next(int(line.split()[1]) for line in open('/proc/self/smaps_rollup') if line.startswith('Private_Dirty:'))"
 CROWD, CROWD_IN_SHORT, PARKED = 100, 10, 20
 
 
@@ -37,11 +38,24 @@ def there_and_back(session: Sandbox) -> None:
     point.remove()
 
 
-def crowd(session: Sandbox, count: int) -> None:
-    """Make many forks, and ask each."""
+def still(session: Sandbox) -> int:
+    """Return how long the session cannot be used while it is saved, in nanoseconds."""
+    if not hasattr(session, "_copy"):  # an earlier build, which saves it meanwhile
+        return spent(lambda: session._capture("saved").close())
+    found = spent(lambda: session._copy("saved"))
+    session._drop_copies()
+    return found
+
+
+def crowd(session: Sandbox, count: int) -> tuple[int, int]:
+    """Make many forks, and ask each; return how long that takes, and the bytes that one has for itself."""
     with ExitStack() as stack:
-        for one in [stack.enter_context(made) for made in session.fork(count)]:
+        began = time.perf_counter_ns()
+        made = [stack.enter_context(one) for one in session.fork(count)]
+        for one in made:
             one.run("1")
+        found = time.perf_counter_ns() - began
+        return found, int(made[0].run(OWN).value or 0) << 10
 
 
 def parked(session: Sandbox, *, drop: bool = False) -> tuple[int, int]:
@@ -81,8 +95,9 @@ def main() -> None:
             fork(session)
         found["fork"] = [spent(lambda: fork(bare)) for _ in range(count)]
         found["fork_pandas"] = [spent(lambda: fork(frame)) for _ in range(count)]
-        found["still"] = [spent(lambda: pandas._capture("saved").close()) for _ in range(count)]
-        found["crowd"] = [spent(lambda: crowd(pandas, CROWD if count > CROWD_IN_SHORT else CROWD_IN_SHORT))]
+        found["still"] = [still(pandas) for _ in range(count)]
+        taken, own = crowd(pandas, CROWD if count > CROWD_IN_SHORT else CROWD_IN_SHORT)
+        found["crowd"], found["crowd_bytes"] = [taken], [own]
         found["checkpoint"] = [spent(lambda: there_and_back(frame)) for _ in range(count)]
         rows = [parked(pandas) for _ in range(count)]
         found["park_bytes"], found["resume"] = [row[0] for row in rows], [row[1] for row in rows]

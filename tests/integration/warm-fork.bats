@@ -239,7 +239,7 @@ print(count())'
     expect 0 runtime warm save --kill box "$fork" saved
     wait_for grep -q '^State:.Z' "/proc/$fork/status"
     expect 0 continue_as_fork
-    release
+    runtime delete --force box
     use_container python
     session 'kept = open("/tmp/a", "w")
 if fork(): wait()'
@@ -247,7 +247,6 @@ if fork(): wait()'
     expect 1 runtime warm save --kill box "$fork" other
     stderr_has "descriptor 3 is open"
     wait_for grep -q '^State:.Z' "/proc/$fork/status"
-    release
 }
 
 @test "the fork has the filter, the capabilities and the descriptors of its container" {
