@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -505,3 +506,14 @@ def test_prints_to_a_terminal_have_no_control_characters(monkeypatch: pytest.Mon
     assert sandbox(talk)("") is None
     monkeypatch.setattr(sys, "stderr", terminal)  # it is closed
     assert sandbox(talk)("") is None
+
+
+def test_a_function_that_cannot_be_packed_is_refused_before_packages_are_installed(tmp_path: Path) -> None:
+    taken = threading.Lock()
+
+    @sandbox(dependencies=["missing-package"], wheels=str(tmp_path))
+    def look() -> bool:
+        return taken.locked()
+
+    with pytest.raises(SerializationError):
+        look()

@@ -13,6 +13,9 @@ from pysbx.options.mount import Mount
 from pysbx.options.options import Options
 from pysbx.packages.progress import installing
 
+MOST_PREPARED = 256
+_used: dict[Options, bundle.Bundle] = {}
+
 
 def interpreter_of(options: Options) -> Interpreter:
     """Return the interpreter that the options name."""
@@ -39,7 +42,7 @@ def _bundle(
     return bundle.prepare(options, found, extra, paths)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=MOST_PREPARED)
 def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
     for name, path in (("reference", options.reference), ("config_dir", options.config_dir)):
         if path and Path(path).exists() and not Path(path).is_dir():
@@ -67,9 +70,9 @@ def site_of(options: Options) -> Path:
     return Path(_prepared(options)[1][0].source)
 
 
-def prepared(options: Options) -> bundle.Bundle:
-    """Return the bundle for these options. It is created once, and another program may have removed it since."""
-    return _prepared(options)[0]
+def prepared(options: Options) -> bundle.Bundle | None:
+    """Return the bundle that an earlier call has used; another program may have removed it since."""
+    return _used.get(options)
 
 
 def prepare(options: Options) -> bundle.Bundle:
@@ -83,4 +86,7 @@ def prepare(options: Options) -> bundle.Bundle:
         _prepared.cache_clear()
         payload.directory.cache_clear()
         made, extra = _prepared(options)
+    if len(_used) >= MOST_PREPARED:
+        _used.clear()
+    _used[options] = made
     return made

@@ -146,13 +146,13 @@ class Taken:
     Use it in a with statement, which removes the container if begin() was not called.
     """
 
-    def __init__(self, bundle: Bundle) -> None:
-        """Take a container of a bundle."""
+    def __init__(self, bundle: Bundle | None) -> None:
+        """Take a container of a bundle, if an earlier call has prepared one."""
         self._bundle = bundle
         self._began = time.monotonic()
         self._container: Container | None = None
         self._then: Any = None
-        if bundle.options.ready:
+        if bundle is not None and bundle.options.ready:
             with _changed:
                 pool = _pools.get(id(bundle))
                 if pool is not None and pool.waiting:
