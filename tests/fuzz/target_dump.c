@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 #include "targets.h"
+#include "warm/dump/contents.h"
 #include "warm/dump/join.h"
 #include "warm/dump/text.h"
 #include "warm/dump/tracee.h"
@@ -207,7 +208,10 @@ void fuzz_pagemap(const uint8_t *data, size_t size)
     if (pwrite(pagemap, entries, sizeof(entries), 0) != sizeof(entries))
         abort();
     const struct tracee tracee = {.pid = 1, .proc = dir, .memory = memory};
-    int ret = dump_vmas_scan(&tracee, &arena, &vmas, &error);
+    __attribute__((cleanup(dump_contents_close))) struct dump_contents contents = {0};
+    int ret = dump_contents_open(&contents, NULL, &vmas, &arena, &error);
+    if (ret == 0)
+        ret = dump_vmas_scan(&tracee, &arena, &vmas, &contents, &error);
     fuzz_check_error(ret, &error);
     if (ret == 0) {
         check_vmas(&vmas);

@@ -21,7 +21,7 @@ OTHER = "another-token-for-tests"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server at a TCP port with two callers, who send their token as these clients do."""
+    """A server at a TCP port with two callers, whose tokens come as these clients send them."""
     folder = tmp_path_factory.mktemp("service")
     (folder / "tokens").write_text(f"{TOKEN}\n{OTHER}\n")
     options = ("--compatible", "dify,librechat", "--token-file", str(folder / "tokens"), "--output-limit", "100000")

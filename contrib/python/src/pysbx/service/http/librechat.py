@@ -57,7 +57,7 @@ class ChatProgram(BaseModel):
 
 
 class Kept(NamedTuple):
-    """A file that is kept. One that was uploaded as read-only is never an output."""
+    """A file that is kept. A file that was uploaded as read-only is never an output."""
 
     name: str
     content: bytes
