@@ -152,8 +152,11 @@ a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.
     output_is True
 }
 
-@test "a filter that hides threads: cold, with the reason" {
-    preload json
+@test "a filter that hides threads: cold, with the reason, unless there is only one" {
     configure 'seccomp("ALLOW", rule("ERRNO", "tgkill"))'
+    preload json
+    same -c 'import json; print(json.dumps([1]))'
+    module waiting.py <<<"$waiting_threads"
+    preload waiting
     is_cold_because "threads cannot be found, because tgkill(2) is refused"
 }
