@@ -578,6 +578,19 @@ EOF
     )
 }
 
+@test "a probe compiles no text that only a builder and its restored processes need" {
+    module texts.py <<'EOF'
+import gc, types
+functions = [thing for thing in gc.get_objects() if type(thing) is types.FunctionType]
+names = {function.__name__ for function in functions if function.__code__.co_filename in ("<probe>", "<resume>")}
+assert len(names & {"explore", "command_line"}) == 1, names
+EOF
+    preload texts
+    program require 'import texts; print(*sorted(texts.names & {"explore", "command_line"}))'
+    expect 0 run_box
+    output_is command_line
+}
+
 @test "a report by or about a foreign process: no snapshot, and the process is not inspected" {
     # The kernel names the sender. Imports cannot make a truly foreign process send or name one; the closest is a
     # process in a nested pid namespace. With CAP_SYS_ADMIN a sender may give a number other than its own (unix(7)).

@@ -31,8 +31,8 @@
 #include "warm/agent/threads.h"
 #include "warm/params.h"
 
-/* packages.py, changes.py, hidden.py, place.py and resume.py, see embed.S. */
-extern const char resume_source[];
+/* Two lists of texts: packages.py, changes.py and hidden.py; place.py and resume.py (embed.S). */
+extern const char common_source[], resume_source[];
 
 /* Offsets in struct PyConfig of a CPython 3.minor, of the fields that the command line sets. run_module and
  * run_filename follow run_command. The offsets are the same in all releases of a minor version. Still,
@@ -116,22 +116,35 @@ static int locate(int minor, PyObject *argv, PyObject *orig_argv)
     return 0;
 }
 
-/* Return the namespace of these texts; NULL: an exception is set. */
-static PyObject *load_resume(void)
+/* Run a list of texts in a namespace. Returns -1 if an exception is set. */
+static int run_texts(const char *text, PyObject *names)
 {
-    PyObject *names = Py_BuildValue("{s:s,s:O}", "__name__", "resume", "__builtins__", PyEval_GetBuiltins());
-    if (names == NULL)
-        return NULL;
     /* One after the other: what the compiler needs for a text stays a part of the heap, and of the snapshot.
      */
-    for (const char *text = resume_source; *text != '\0'; text += text_length(text) + 1) {
+    for (; *text != '\0'; text += text_length(text) + 1) {
         PyObject *code = Py_CompileString(text, "<resume>", Py_file_input);
         PyObject *done = code != NULL ? PyEval_EvalCode(code, names, names) : NULL;
         if (done == NULL)
-            return NULL;
+            return -1;
         Py_DecRef(code);
         Py_DecRef(done);
     }
+    return 0;
+}
+
+/* Return the namespace of the texts that probe and builder need; NULL: an exception is set. */
+static PyObject *load_common(void)
+{
+    PyObject *names = Py_BuildValue("{s:s,s:O}", "__name__", "resume", "__builtins__", PyEval_GetBuiltins());
+    return names != NULL && run_texts(common_source, names) == 0 ? names : NULL;
+}
+
+/* load_resume(names): run the texts that a probe does without, in the namespace that arm() has returned. */
+static PyObject *load_resume(PyObject *self, PyObject *names)
+{
+    (void)self;
+    if (run_texts(resume_source, names) < 0)
+        return NULL;
     agent.resume = PyDict_GetItemString(names, "resume");
     agent.leave = PyDict_GetItemString(names, "leave");
     agent.give_up = PyDict_GetItemString(names, "give_up");
@@ -152,7 +165,8 @@ static PyObject *load_resume(void)
     Py_IncRef(agent.find_obstacle);
     Py_IncRef(agent.settle_in);
     Py_IncRef(agent.numbers_of_files);
-    return names;
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
 }
 
 /* leave(): the last exit handler. If all modules go, the agent must not hold references to them. */
@@ -182,7 +196,7 @@ static PyObject *leave(PyObject *self, PyObject *args)
 }
 
 /* arm(minor, argv, orig_argv, executable, settle, report): prepare main(). The executable is bytes, as the
- * system names it; orig_argv is ignored before 3.10. Returns the namespace of resume.py. */
+ * system names it; orig_argv is ignored before 3.10. Returns the namespace of load_common(). */
 static PyObject *arm(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -193,7 +207,7 @@ static PyObject *arm(PyObject *self, PyObject *args)
         return NULL;
     unload_original();
     Py_IncRef(args); /* for ever, because `agent` has pointers into it */
-    return locate(minor, argv, orig_argv) < 0 ? NULL : load_resume();
+    return locate(minor, argv, orig_argv) < 0 ? NULL : load_common();
 }
 
 /* End the builder. `text` is a record of the report that gives the reason. */
@@ -673,6 +687,7 @@ static PyMethodDef methods[] = {
     {"keep", keep, METH_O, NULL},
     {"leave", leave, METH_VARARGS, NULL},
     {"libraries", libraries, METH_VARARGS, NULL},
+    {"load_resume", load_resume, METH_O, NULL},
     {"main", main_without_frames, METH_VARARGS, NULL},
     {"memory_file", memory_file, METH_VARARGS, NULL},
     {"note_memory", note_memory, METH_VARARGS, NULL},

@@ -515,6 +515,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         probing, digests = read_order(report)
         if probing:
             probe(agent, modules, report, digests, resume, atexit)
+        agent.load_resume(resume)
         agent.note_memory(is_alone())
         found += import_for_good(modules, report, digests, resume, atexit)
         hand_over(agent, modules, resume["SURROUNDINGS"])

@@ -1,17 +1,19 @@
-/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent. These
- * are a list of texts that ends with an empty one, and another one that only probes need. The Makefile
- * selects the agent or its Python, and defines where the files are. */
+/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent. There are two lists
+ * of texts, each of which ends with an empty one, and a text. Probe and builder need the first list, only the
+ * builder needs the second, and only the probe needs the text. The Makefile selects the agent or its Python, and
+ * defines where the files are. */
 #ifdef RESUME
     .section .rodata
-    .hidden resume_source, probe_source
-    .globl resume_source, probe_source
-resume_source:
+    .hidden common_source, resume_source, probe_source
+    .globl common_source, resume_source, probe_source
+common_source:
     .incbin PACKAGES
     .byte 0
     .incbin CHANGES
     .byte 0
     .incbin HIDDEN
-    .byte 0
+    .byte 0, 0
+resume_source:
     .incbin PLACE
     .byte 0
     .incbin RESUME
