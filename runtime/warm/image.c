@@ -98,7 +98,8 @@ int image_create(const char *path, struct image *out, struct error *err)
 static int write_inventory(const struct image *image, const char *text, size_t size, struct error *err)
 {
     static const char new[] = INVENTORY ".new";
-    cleanup_fd int fd = openat(image->dir, new, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    (void)unlinkat(image->dir, new, 0); /* of a runtime that was killed, or another program's */
+    cleanup_fd int fd = openat(image->dir, new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int ret = fd < 0 ? -errno : io_write_full(fd, text, size);
     if (ret == 0 && (fsync(fd) < 0 || renameat(image->dir, new, image->dir, INVENTORY) < 0))
         ret = -errno;

@@ -294,6 +294,21 @@ print("restored", park())'
     [[ $(files | wc -l) == 2 ]]
 }
 
+@test "a file that has the name of the new inventory is replaced, and neither written to nor waited for" {
+    parked 'print("parks", flush=True)
+print("restored", park())'
+    mkdir image
+    echo precious >kept
+    ln kept image/inventory.img.new
+    expect 0 checkpoint --leave-running
+    [[ $(<kept) == precious ]]
+    mkfifo image/inventory.img.new
+    expect 0 checkpoint
+    [[ $(find image -mindepth 1 | wc -l) == 2 ]]
+    expect 0 restore
+    output_is "restored True"
+}
+
 @test "a directory that is damaged, of another program, open to others, or without a checkpoint is refused" {
     parked 'print("parks", flush=True)
 print("restored", park())'
