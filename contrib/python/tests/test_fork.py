@@ -108,10 +108,27 @@ def test_a_session_goes_on_while_it_is_saved(session: Sandbox, monkeypatch: pyte
     # An honest runtime kills the copy.
     processes = "import os; len([n for n in os.listdir('/proc') if n.isdigit()])"
     wait_until(lambda: value(session, processes) == "2")
-    session._copy("forked")
+    copy = session._copy("forked")
     assert value(session, processes) == "3"
-    session._drop_copies()
+    session._drop_copy(copy.container, copy.number)
     wait_until(lambda: value(session, processes) == "2")
+
+
+def test_a_copy_that_is_refused_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    save, session = runtime.save_process, Sandbox(warm="require", answer_limit=1 << 20)
+
+    def saved(*arguments: Any, **named: Any) -> tuple[str, int | None]:
+        value(session, "open('large', 'wb').write(bytes(1 << 20))")
+        with pytest.raises(SandboxError, match="files are larger"):
+            session.fork()
+        value(session, "import os; os.remove('large')")
+        return save(*arguments, **named)
+
+    with session:
+        value(session, "x = 41")
+        monkeypatch.setattr(runtime, "save_process", saved)
+        with session.fork() as fork:
+            assert value(fork, "x + 1") == "42"
 
 
 def test_a_session_ends_or_pauses_when_it_is_saved(session: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

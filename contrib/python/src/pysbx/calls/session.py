@@ -59,6 +59,7 @@ class _Copy(NamedTuple):
     Attributes:
         container: the name of its container.
         pid: of the copy.
+        number: of the copy, for the worker in the sandbox.
         state: the rest, which the worker in a sandbox gets back.
         sites: see Saved.
         baseline: see Saved.
@@ -66,6 +67,7 @@ class _Copy(NamedTuple):
 
     container: str
     pid: int
+    number: int
     state: Message
     sites: list[Path]
     baseline: Baseline
@@ -248,18 +250,20 @@ class Sandbox(Filed):
         from pysbx.calls.saved import STATE  # noqa: PLC0415 (few sessions need it)
 
         with self._lock:
-            pid = self._park_copy(done)
+            container = self._started()[0].name
+            self._copies = number = self._copies + 1
+            pid = self._park_copy(done, number)
             try:
                 limit = self.options.answer_limit // 2
                 state = self._exchange({"op": "forked", "limit": limit, "lasting": lasting})
                 if state.get("refused"):
                     raise _refusal(text(state, "refused"), done)
             except BaseException:
-                self._drop_copies()
+                self._drop_copy(container, number)
                 raise
             known = {name: state[name] for name in STATE if name in state}
-            self._saves.add(pid)
-            return _Copy(self._started()[0].name, pid, known, list(self._sites), self._baseline.copy())
+            self._saves.add(number)
+            return _Copy(container, pid, number, known, list(self._sites), self._baseline.copy())
 
     def _wait_for_saves(self) -> None:
         """Let other threads save the copies that they have made. They need no lock for that."""
@@ -267,19 +271,20 @@ class Sandbox(Filed):
         while self._saves and time.monotonic() < until:
             time.sleep(LOOK_SEC)
 
-    def _drop_copies(self) -> None:
-        """End the copies that are not saved. In a session that has ended there are none."""
+    def _drop_copy(self, container: str, number: int) -> None:
+        """End a copy that will not be saved. It has ended already if its container has."""
         with contextlib.suppress(SandboxError), self._lock:
-            self._saves.clear()
-            self._exchange({"op": "drop"})
+            self._saves.discard(number)
+            if self._container is not None and self._container.name == container:
+                self._exchange({"op": "drop", "copy": number})
 
-    def _park_copy(self, done: str) -> int:
-        """Let the process in the sandbox copy itself; return the number of the copy."""
+    def _park_copy(self, done: str, number: int) -> int:
+        """Let the process in the sandbox copy itself; return the pid of the copy."""
         container = self._started()[0]
         if not all(one.ended for one in self._terminals):
             raise _refusal("a terminal is open: close it", done)
         container.identify_sender(wanted=True)
-        answer = self._exchange({"op": "fork"})
+        answer = self._exchange({"op": "fork", "copy": number})
         sender = container.sender
         container.identify_sender(wanted=False)
         if not container.warm:
@@ -301,9 +306,9 @@ class Sandbox(Filed):
             try:
                 said, base = runtime.save_process(copy.container, copy.pid, descriptor, differences=differences)
             finally:
-                self._saves.discard(copy.pid)
+                self._saves.discard(copy.number)
         except BaseException:
-            self._drop_copies()
+            self._drop_copy(copy.container, copy.number)
             raise
         if said:
             raise _refusal(said if NO_SPACE.search(said) else said + SAVED_REMEDY, done)

@@ -152,7 +152,8 @@ class Core(ABC):
         self._shares_streams = False  # with processes or threads of earlier runs
         self._checkpoints: list[Checkpoint] = []
         self._parked: Saved | None = None
-        self._saves: set[int] = set()  # numbers of copies of its process that are being saved
+        self._copies = 0  # of its process, that it has made; they are numbered
+        self._saves: set[int] = set()  # numbers of those that are being saved
         self._spent_sec = 0.0  # CPU time of containers that this session had before
         self._cancel = cancel
         self._paused = False

@@ -215,22 +215,22 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
     return pid
 
 
-def forget(parked: set[int]) -> None:
-    """Take the copies that have ended out of a set: the runtime has saved and killed them."""
-    for pid in tuple(parked):
+def forget(parked: dict[int, int]) -> None:
+    """Take the copies that have ended out of the others: the runtime has saved and killed them."""
+    for number, pid in tuple(parked.items()):
         with contextlib.suppress(ChildProcessError):  # where the code ignores SIGCHLD, or waits for any child
             if os.waitpid(pid, os.WNOHANG)[0] == 0:
                 continue
-        parked.discard(pid)
+        del parked[number]
 
 
-def answer(request: Message, parked: set[int]) -> Message:
-    """Answer a request about copies: return the rest of their state, or end those that will not be saved."""
+def answer(request: Message, parked: dict[int, int]) -> Message:
+    """Answer a request about copies: return the rest of the state, or end one that will not be saved."""
     if request["op"] == "forked":
         return collect(request["limit"], lasting=request["lasting"])
-    for pid in parked:
+    if request["copy"] in parked:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(parked[request["copy"]], signal.SIGKILL)
     return {}
 
 

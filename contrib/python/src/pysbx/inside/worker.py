@@ -381,7 +381,7 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
     """
     relay = 0
     forwards: set[int] = set()
-    parked: set[int] = set()
+    parked: dict[int, int] = {}  # the pids of copies, by their numbers
     while (request := channel.read()) is not None:
         set_forward()
         fork.forget(parked)
@@ -398,12 +398,12 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
             continue
         if request["op"] == "fork":
             try:
-                copy = fork.park(__pysbx_fork__, channel, {os.getpid(), relay, *forwards, *parked})
+                copy = fork.park(__pysbx_fork__, channel, {os.getpid(), relay, *forwards, *parked.values()})
             except (fork.NotCopied, OSError) as error:
                 channel.write({"refused": str(error)})
                 continue
             if copy:
-                parked.add(copy)
+                parked[request["copy"]] = copy
             else:  # this is the fork, in a sandbox of its own
                 relay = 0
                 forwards.clear()
@@ -416,6 +416,6 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
             tools.end()
         flush()
         if request.get("asks_shared"):
-            reply["shared"] = late.is_shared({fork.INIT, os.getpid(), relay, *forwards, *parked})
+            reply["shared"] = late.is_shared({fork.INIT, os.getpid(), relay, *forwards, *parked.values()})
         send(channel, reply)
         del request, reply  # the next request finds the room of this one
