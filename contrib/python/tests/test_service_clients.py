@@ -189,6 +189,12 @@ def test_wrong_uploads(service: Server) -> None:
         answer = service.client.post("/v1/upload", files=[("file", (name, b"x"))])
         assert answer.status_code == 422, name
     assert service.client.post("/v1/upload", data={"kind": "user"}, files=[]).status_code == 422
+    # Names that are no text, and a codec that decodes nothing.
+    for charset, name in (("utf-7", "+2AA-"), ("unicode_escape", r"\ud800"), ("undefined", "a"), ("UTF-8", "a")):
+        form = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n1\r\n--x--\r\n'
+        header = {"Content-Type": f"multipart/form-data; boundary=x; charset={charset}"}
+        answer = service.client.post("/v1/upload", content=form.encode(), headers=header)
+        assert answer.status_code == (200 if charset == "UTF-8" else 422), charset
 
 
 def test_files_belong_to_their_caller(service: Server) -> None:

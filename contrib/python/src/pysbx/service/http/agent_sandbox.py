@@ -27,7 +27,7 @@ from pysbx.errors import SandboxFileError, SandboxFileNotFoundError, SandboxNotA
 from pysbx.frameworks.workspace import Entry, Workspace
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import NO_FILE, REFUSED, REQUEST, Kind, Problem, clean, meant
-from pysbx.service.http.bodies import NO_CONTENT
+from pysbx.service.http.bodies import NO_CONTENT, form_of
 from pysbx.service.http.openapi import CONTENT, CONTENT_BODY
 from pysbx.service.http.report import report_of
 from pysbx.service.http.simple_api import with_traceback
@@ -242,7 +242,7 @@ async def uploaded(request: Request) -> tuple[str, bytes]:
     Raises:
         Problem: the form has none.
     """
-    async with request.form(max_files=1, max_fields=10) as form:
+    async with form_of(request, max_files=1, max_fields=10) as form:
         file = form.get("file")
         if not isinstance(file, UploadFile) or not file.filename:
             raise Problem(REQUEST, "the form has no file with the name 'file'")

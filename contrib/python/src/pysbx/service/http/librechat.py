@@ -26,6 +26,7 @@ from pysbx.service.connections.disconnect import unless_gone
 from pysbx.service.connections.json_bounds import MAX_ARGUMENTS, MAX_FILES
 from pysbx.service.connections.problems import NO_FILE, REQUEST, Kind, Problem, clean, meant
 from pysbx.service.http.agent_sandbox import content
+from pysbx.service.http.bodies import form_of
 from pysbx.service.http.report import report_of, within_bounds
 from pysbx.service.http.simple_api import with_traceback
 from pysbx.service.sandboxes.choices import Choices
@@ -142,7 +143,7 @@ def add_librechat(app: FastAPI, offer: Choices, jobs: Jobs) -> None:
     @app.post("/v1/upload/batch", name="librechat_upload_batch")
     async def upload(request: Request) -> dict[str, Any]:
         """Keep the files of a form."""
-        async with request.form(max_files=MAX_FILES, max_fields=20) as form:
+        async with form_of(request, max_files=MAX_FILES, max_fields=20) as form:
             parts = [one for _, one in form.multi_items() if isinstance(one, UploadFile)]
             with meant():
                 contents = checked_files({(one.filename or "").lstrip("/"): await one.read() for one in parts})
