@@ -103,6 +103,9 @@ log.write("restored"), log.close()'
     rm shared/log
     expect 1 restore
     stderr_has "No such file or directory: '/shared/log'"
+    mkfifo --mode 0666 shared/log
+    expect 1 restore
+    stderr_has "'/shared/log' is no regular file any more"
 }
 
 @test "a paused container, as containerd leaves it: it can be saved, and is paused afterwards" {

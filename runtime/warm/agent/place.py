@@ -130,9 +130,12 @@ def settle_in() -> None:
     note_surroundings()
     posix.chdir(directory)
     for number, path, flags, position, size, inheritable in FILES:
-        made = posix.open(path, flags)
-        if posix.fstat(made).st_size != size:
+        about = posix.stat(path)
+        if about.st_mode & KIND != REGULAR:  # to open a FIFO could take forever
+            raise OSError(f"'{path}' is no regular file any more")
+        if about.st_size != size:
             raise OSError(f"the size of '{path}' is not the one at the checkpoint")
+        made = posix.open(path, flags)
         posix.lseek(made, position, SEEK_SET)
         if made != number:
             posix.dup2(made, number)
