@@ -8,11 +8,12 @@ import os
 import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pysbx import Sandbox, SandboxError
+from pysbx import Mount, Sandbox, SandboxError
 from pysbx.base import runtime
 from pysbx.base.directories import cache_directory
 from pysbx.base.option_names import spoken_as
@@ -349,6 +350,18 @@ def test_files_that_are_open_for_reading_and_maps_of_them_are_in_a_fork(
     value(session, held)
     with session.fork() as fork:
         assert value(fork, look) == value(session, look) == seen
+
+
+def test_a_fifo_at_the_path_of_a_file_that_was_open_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with Sandbox(warm="require", mounts=[Mount(str(tmp_path), "/shared")]) as session:
+        value(session, "f = open('/shared/file')")
+        point = session.checkpoint()
+        (tmp_path / "file").unlink()
+        os.mkfifo(tmp_path / "file")
+        with pytest.raises(SandboxError, match=r"cannot be restored: '/shared/file' is no regular file any more"):
+            session.rollback(point)
+        assert value(session, "f.closed") == "False"
 
 
 def test_files_that_are_open_for_writing_are_in_a_fork(session: Sandbox) -> None:

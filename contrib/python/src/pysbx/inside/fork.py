@@ -77,7 +77,9 @@ class _Open(NamedTuple):
     inheritable: bool
 
     def reopen(self) -> None:
-        """Open it again under its number, which is free."""
+        """Open it again under its number, which is free. That of a FIFO could take forever."""
+        if not stat.S_ISREG(os.stat(self.path).st_mode):
+            raise NotCopied(f"'{self.path}' is no regular file any more")
         made = os.open(self.path, self.flags)
         os.lseek(made, self.position, os.SEEK_SET)
         if made != self.descriptor:
