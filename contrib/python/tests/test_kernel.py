@@ -138,7 +138,7 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
     (tmp_path / "own_part.py").touch()
     monkeypatch.chdir(tmp_path)
     again = "repeat its `pysbx kernel install` with {}, and restart it".format
-    files = f"a sandbox has files of its own: {again('--mount DIR:/data')}"
+    files = f"a sandbox has files of its own: {again(f'--mount {tmp_path}:/data')}"
     no_network = f"the sandbox has no network: {again('--network host.example')}"
     own = again(f"--mount {tmp_path}/own_part.py:/work/own_part.py")
     expected = {
@@ -278,6 +278,39 @@ def test_kernels_are_listed_and_removed(tmp_path: Path, capsys: pytest.CaptureFi
         "",
         f"pysbx: {other.parent} has no kernel of pysbx: `pysbx kernel install` makes one\n",
     )
+
+
+def test_a_kernel_that_is_replaced_says_which_options_it_loses(
+    data: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["kernel", "install", "--warm", "off", *OPTIONS]
+    assert main([*words, "--env", "KEY=value", "--cpus", "1"]) == 0
+    assert capfd.readouterr().err == ""
+    assert main([*words, "--cpus", "1"]) == 0
+    said = "pysbx: kernel 'pysbx' no longer has --env=...: repeat the command with them to keep them\n"
+    assert capfd.readouterr().err == said
+
+
+def test_a_mounted_notebook_finds_the_files_beside_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code works in the directory of the notebook, as without a sandbox, where a mount shows it."""
+    beside = tmp_path / "project/sub"
+    beside.mkdir(parents=True)
+    (beside / "data.csv").write_text("42")
+    (beside / "helpers.py").write_text("found = 43")
+    (tmp_path / "link").symlink_to("project")
+    mounted = ["--mount", f"{tmp_path}/link:/work/project", "--mount", f"{tmp_path}:/all"]
+    assert main(["kernel", "install", "--name", "sand", "--warm", "off", *mounted, *OPTIONS]) == 0
+    monkeypatch.chdir(beside)
+    sand = Kernel()
+    try:
+        assert sand.run("import helpers\nint(open('data.csv').read()), helpers.found")["data"] == [
+            {"text/plain": "(42, 43)"}
+        ]
+        assert sand.run("%pwd")["data"] == [{"text/plain": "'/work/project/sub'"}]
+    finally:
+        sand.close()
 
 
 def test_a_kernel_ends_with_jupyter_and_with_sigterm(installed: str) -> None:

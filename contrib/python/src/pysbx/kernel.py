@@ -22,7 +22,7 @@ from typing import Any
 
 from pysbx.base.directories import write_whole
 from pysbx.base.threads import Cancel
-from pysbx.calls.execution import Execution, run_request, unsaid
+from pysbx.calls.execution import WORK, Execution, run_request, unsaid
 from pysbx.calls.forward import Forwarder
 from pysbx.calls.prepare import prepare
 from pysbx.calls.processes import refuse_inspected
@@ -179,6 +179,15 @@ def installed(directory: Path) -> list[tuple[str, str]]:
     return found
 
 
+def lost_options(directory: Path, name: str, argv: list[str]) -> list[str]:
+    """Return the options that a kernel of this package has and its new command lacks, without values of secrets."""
+    if name.lower() not in dict(installed(directory)):
+        return []
+    before = json.loads((directory / name.lower() / "kernel.json").read_bytes())["argv"]
+    lost = [str(word) for word in before if str(word).startswith("--") and word not in argv]
+    return [f"{word.partition('=')[0]}=..." if SECRET.match(word) else word for word in lost]
+
+
 def uninstall(directory: Path, name: str) -> None:
     """Remove the specification of a kernel of this package.
 
@@ -236,6 +245,16 @@ def _inner(connection: Json) -> bytes:
     return json.dumps({**connection, **ports, "ip": "127.0.0.1", "transport": "tcp"}).encode()
 
 
+def _directory(options: Options, outer: Path) -> str:
+    """Return where the sandbox shows the directory of the notebook, or /work if no mount contains it."""
+    sources = ((Path(mount.source).resolve(), mount.target) for mount in options.mounts)
+    found = [(source, target) for source, target in sources if outer.is_relative_to(source)]
+    if not found:
+        return str(WORK)
+    source, target = max(found, key=lambda one: len(one[0].parts))
+    return str(Path(target, outer.relative_to(source)))
+
+
 @contextlib.contextmanager
 def _signals(session: Sandbox, cancel: Cancel) -> Iterator[None]:
     """Pass interrupts on to the kernel, and end with SIGTERM, or with the program that has started this one."""
@@ -283,8 +302,10 @@ def run(
             forwarder = Forwarder(session._open_control(), listeners)
             argv = [MODULE, "-f", f"/work/{CONNECTION}"]
             request = run_request("", options, last=False, argv=argv, module=MODULE)
-            hints = of_kernel(options, Path.cwd()) if options.hints else {}
-            return _code(session._carry_out({**request, "kernel": True, "hints": hints}), on_stderr)
+            outer = Path.cwd()  # Jupyter starts a kernel in the directory of the notebook
+            hints = of_kernel(options, outer) if options.hints else {}
+            own = {"kernel": True, "hints": hints, "directory": _directory(options, outer)}
+            return _code(session._carry_out({**request, **own}), on_stderr)
     except Cancelled:
         return TERMINATED
     finally:

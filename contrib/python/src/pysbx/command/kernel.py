@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -106,9 +107,12 @@ def install(arguments: argparse.Namespace) -> int:
     title = arguments.display_name or f"Python in a sandbox ({arguments.name})"
     # The interpreter by its path: Jupyter may belong to another one. It starts in the directory of the notebook.
     argv = children.module("pysbx", "kernel", "run", *words_of(arguments))
-    path = kernel.install(
-        _directory(arguments.prefix), arguments.name, title, argv, about, shared=bool(arguments.prefix)
-    )
+    directory = _directory(arguments.prefix)
+    lost = kernel.lost_options(directory, arguments.name, argv)
+    path = kernel.install(directory, arguments.name, title, argv, about, shared=bool(arguments.prefix))
+    if lost:
+        said = f"kernel '{arguments.name}' no longer has {shlex.join(lost)}: repeat the command with them to keep them"
+        print(visible(f"pysbx: {said}"), file=sys.stderr)
     print(f"kernel '{arguments.name}' is installed in {path}")
     return 0
 

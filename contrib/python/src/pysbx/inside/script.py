@@ -10,6 +10,7 @@ import linecache
 import os
 import runpy
 import sys
+from contextlib import suppress
 from typing import Any
 
 from . import display, figures, main_module, own_files, patches, pools
@@ -157,6 +158,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     if request.get("kernel"):  # which shows figures and objects itself
         from . import notebook
 
+        with suppress(OSError):  # another mount may hide it
+            os.chdir(request["directory"])
         notebook.hints.update(request["hints"])
         patches.install(notebook.PATCHES)
     else:

@@ -242,7 +242,10 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
         options: those of the kernel.
         directory: that of the notebook.
     """
-    words = KERNEL
+    words = dict(KERNEL)
+    # Jupyter's code names files beside the notebook. The whole home, with its keys, is more than a hint may offer.
+    if directory not in (Path.home(), *Path.home().parents) and not {":", "{"} & {*str(directory)}:
+        words["files"] = words["files"].replace("DIR", shlex.quote(str(directory)))
     own = sorted(path.stem for path in itertools.islice(directory.glob("*.py"), MAX_NAMES))
     rules = []
     if own:
