@@ -283,7 +283,9 @@ def snapshots() -> list[str]:
 
 def test_calls_share_a_snapshot_if_no_import_sees_their_difference(tmp_path: Path) -> None:
     (tmp_path / "note").write_text("for the program")
-    common = make_options(preload=["mailbox"])
+    # The first of them has a mount that no import needs, below a directory that is made anew.
+    nested = Mount(str(tmp_path), "/work/project", readonly=False)
+    common = make_options(preload=["mailbox"], mounts=[nested])
     assert build_snapshot(str(prepare(common).path)) == ""
     before = snapshots()
     read_only, writable = Mount(str(tmp_path), "/data"), Mount(str(tmp_path), "/results", readonly=False)

@@ -72,8 +72,9 @@ static inline bool landlock_active(const struct landlock_plan *plan)
 int landlock_plan(struct arena *a, const char *annotation, int abi, struct landlock_plan *out,
                   struct error *err);
 
-/* Parent, after landlock_plan: allow reading one more file, which the ruleset does not name. Do nothing if
- * the plan restricts nothing. */
+/* Parent, after landlock_plan, for a container that may lack mounts: allow reading one more file, which the
+ * ruleset does not name, and let the paths that it names be missing. Do nothing if the plan restricts
+ * nothing. */
 void landlock_plan_allow(struct arena *a, const char *path, struct landlock_plan *plan);
 
 /* Parent, after landlock_plan: drop the ruleset's "log". The ruleset may come from the container image, and

@@ -332,6 +332,8 @@ void landlock_plan_allow(struct arena *a, const char *path, struct landlock_plan
         return;
     struct landlock_path *paths = ARENA_ARRAY(a, plan->path_count + 1, struct landlock_path);
     memcpy(paths, plan->paths, plan->path_count * sizeof(*paths));
+    for (size_t i = 0; i < plan->path_count; i++)
+        paths[i].optional = true;
     paths[plan->path_count++] = (struct landlock_path){.path = path, .access = FS_READ_FILE};
     plan->paths = paths;
 }
