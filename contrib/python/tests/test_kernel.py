@@ -280,11 +280,9 @@ def test_kernels_are_listed_and_removed(tmp_path: Path, capsys: pytest.CaptureFi
     )
 
 
-def test_a_kernel_that_is_replaced_says_which_options_it_loses(
-    data: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kernel_that_is_replaced_says_which_options_it_loses(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["kernel", "install", "--warm", "off", *OPTIONS]
-    assert main([*words, "--env", "KEY=value", "--cpus", "1"]) == 0
+    assert main([*words, "--env", "KEY=value", "--cpus", "1", "--preload", kernel.PRELOAD[0]]) == 0
     assert capfd.readouterr().err == ""
     assert main([*words, "--cpus", "1"]) == 0
     said = "pysbx: kernel 'pysbx' no longer has --env=...: repeat the command with them to keep them\n"
