@@ -126,7 +126,8 @@ def test_widgets_hear_what_the_user_does(sand: Kernel) -> None:
 
 
 def test_pip_says_at_once_that_there_is_no_network(sand: Kernel) -> None:
-    said = "this kernel has no network: repeat its `pysbx kernel install` with --with 'none-such>1', and restart it\n"
+    again = "--with 'none-such>1', shut the kernel down, and start it"
+    said = f"this kernel has no network: repeat its `pysbx kernel install` with {again}\n"
     assert sand.run("%pip install 'none-such>1'")["stream"] == f"UsageError: {said}"
     assert sand.run("!pip install -q 'none-such>1' 2>/dev/null")["stream"] == said
     assert "with '-r needs.txt'," in sand.run("!pip install -r needs.txt")["stream"]
@@ -137,7 +138,7 @@ def test_pip_says_at_once_that_there_is_no_network(sand: Kernel) -> None:
 def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_part.py").touch()
     monkeypatch.chdir(tmp_path)
-    again = "repeat its `pysbx kernel install` with {}, and restart it".format
+    again = "repeat its `pysbx kernel install` with {}, shut the kernel down, and start it".format
     files = f"a sandbox has files of its own: {again(f'--mount {tmp_path}:/data')}"
     no_network = f"the sandbox has no network: {again('--network host.example')}"
     own = again(f"--mount {tmp_path}/own_part.py:/work/own_part.py")

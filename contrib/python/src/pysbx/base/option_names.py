@@ -103,7 +103,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
 }
 # The words of hints in a Jupyter kernel.
 KERNEL: Final[dict[str, str]] = {
-    name: f"repeat its `pysbx kernel install` with {said}, and restart it"
+    name: f"repeat its `pysbx kernel install` with {said}, shut the kernel down, and start it"
     for name, said in {
         "memory": "more --memory",
         "time": "more --timeout",

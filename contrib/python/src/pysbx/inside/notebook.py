@@ -272,7 +272,8 @@ def change_ipykernel(module: Any) -> None:
             for at, word in enumerate(words[1:])
             if word[:1].isalpha()
         ]
-        said = f"this kernel has no network: repeat its `pysbx kernel install` with {' '.join(named)}, and restart it"
+        again = "shut the kernel down, and start it"  # a restart keeps the old command
+        said = f"this kernel has no network: repeat its `pysbx kernel install` with {' '.join(named)}, {again}"
         if command.startswith(sys.executable):  # %pip
             from IPython.core.error import UsageError as InCell
 
