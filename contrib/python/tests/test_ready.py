@@ -238,10 +238,10 @@ def test_a_session_uses_one_too() -> None:
 
 
 @pytest.mark.parametrize("reaches", [False, True])
-def test_a_session_is_closed_before_its_container_has_ended(
+def test_a_session_is_parked_before_its_container_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reaches: bool
 ) -> None:
-    """But not if its programs could still write to the caller's files."""
+    """But not if its programs could still write to the caller's files. close() waits always."""
     kill, held = Container.kill, threading.Event()
 
     def killed(container: Container) -> None:
@@ -249,15 +249,18 @@ def test_a_session_is_closed_before_its_container_has_ended(
         kill(container)
 
     mounts = [Mount(str(tmp_path), "/shared", readonly=not reaches)]
-    with Sandbox(mounts=mounts) as session:
+    with Sandbox(mounts=mounts, warm="require") as session:
         name = session.run("1") and session._container.name  # type: ignore[union-attr]
-        monkeypatch.setattr(Container, "kill", killed)
-        if reaches:
+        with monkeypatch.context() as patched:
+            patched.setattr(Container, "kill", killed)
+            if reaches:
+                held.set()
+            session.park()
+            assert (name in containers()) is not reaches
             held.set()
-    assert (name in containers()) is not reaches
-    assert session.ended == "it has been closed"
-    held.set()
-    ready.close()
+            ready.close()
+        assert name not in containers()
+        name = session.run("1") and session._container.name  # type: ignore[union-attr]
     assert name not in containers()
 
 

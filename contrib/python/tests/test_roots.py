@@ -345,7 +345,7 @@ def test_of_an_image_the_variables_count() -> None:
     changes = [word for variable in wanted for word in ("--change", f"ENV {variable}")]
     subprocess.run(["podman", "import", "--quiet", *changes, archive, name], capture_output=True, check=True)
     source = "import os; [os.environ.get(name) for name in ('GREETING', 'PATH', 'HOME', 'PYTHONHOME')]"
-    path = "/opt/first:/usr/bin:/usr/local/bin:/bin"
+    path = "/opt/first:/usr/bin:/usr/local/bin:/bin:/.pysbx/pysbx_inside/programs"
     assert run_code(source, image=name).value == repr(["hello", path, "/work", None])
     assert run_code(source, image=name, env={"GREETING": "other"}).value == repr(["other", path, "/work", None])
     assert "/none" not in str(run_code("import sys; sys.path", image=name).value)

@@ -475,14 +475,17 @@ class Sandbox(Filed):
         for terminal in self._terminals:
             terminal.hang_up()
 
-    def _drop_container(self) -> None:
+    def _drop_container(self, *, wait: bool = False) -> None:
         self._hang_up()
         self._forwards, self._terminals, self._shares_streams = [], [], False
         if self._container is not None:
             self._wait_for_saves()
             self._spent_sec += self._container.usage.cpu_sec
             container, self._container = self._container, None
-            ready.end(container)
+            if wait:
+                container.close()
+            else:
+                ready.end(container)
 
     def _replace(self, saved: Saved) -> None:
         """Continue from a saved state, in a new container instead of the present one."""
@@ -528,11 +531,11 @@ class Sandbox(Filed):
         return AttachedSandbox(reference)
 
     def close(self) -> None:
-        """End the session; once more is no error."""
+        """End the session and all its processes; once more is no error."""
         if self._reference is not None:
             self._reference.close()
         with self._lock:
-            self._drop_container()
+            self._drop_container(wait=True)
             for checkpoint in self._checkpoints:
                 checkpoint.saved.close()
             self._checkpoints = []
