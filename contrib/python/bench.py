@@ -208,7 +208,7 @@ def report(samples: dict[str, list[Sample]], rates: dict[str, float], held: list
     gain = rates["many"] / rates["one"]
     growth = {name: held[-1][name] - held[0][name] for name in held[0]}
     memory = growth.pop("resident_kib")
-    left = ", ".join(f"{name} {number:+}" for name, number in growth.items() if number) or "none"
+    left = ", ".join(f"{name} {number:+}" for name, number in growth.items() if number > 0) or "none"
     facts: list[tuple[str, str, str, bool | None]] = [
         ("calls a second, one thread", f"{rates['one']:.0f}", "", None),
         (f"… {THREADS} threads", f"{rates['many']:.0f}", "", None),
