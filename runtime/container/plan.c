@@ -180,10 +180,8 @@ static int plan_namespaces(struct arena *a, struct plan *out, struct error *err)
     ret = idmap_plan(a, out->spec, &out->idmap, err);
     if (ret < 0)
         return ret;
-    ret = netdev_plan(a, out->spec->linux_, &out->netdev, err);
-    if (ret < 0 || !can_leave_network(out))
-        return ret;
-    return namespaces_overlap_network(&out->namespaces, err);
+    netdev_plan(a, out->spec->linux_, &out->netdev);
+    return can_leave_network(out) ? namespaces_overlap_network(&out->namespaces, err) : 0;
 }
 
 /* Refuse what the clone of the program's process would lack or reveal. */

@@ -149,8 +149,18 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     ln -s "$PWD/victim" bundle/rootfs/dev/null
     ln -s "$PWD" bundle/rootfs/dev/pts
     expect '[01]' run_box
-    [[ $(<victim) == kept && $(stat -c %F victim) == "regular file" ]]
+    [[ $(<victim) == kept && $(stat -c %F victim) == "regular file" ]] # CVE-2026-88265
     ((status == 1)) || output_is "character special file"
+    # A device covers a file; and a /dev that is a link itself leads to no directory of the host (CVE-2026-47766).
+    rm bundle/rootfs/dev/{null,pts}
+    touch bundle/rootfs/dev/null
+    expect 0 run_box
+    output_is "character special file"
+    mv bundle/rootfs/dev bundle/rootfs/moved
+    ln -s "$PWD/outside" bundle/rootfs/dev
+    mkdir outside
+    expect '[01]' run_box
+    [[ -z $(ls outside) ]]
 }
 
 @test "devices: an invalid device is refused with its position" {
@@ -168,25 +178,32 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
 @test "netDevices: a device moves into the container with its addresses, under a new name, and up" {
     needs_root "the host's devices belong to root"
     ip link add pysbx-a type veth peer name pysbx-b
-    ip address add 10.9.8.7/24 dev pysbx-a
-    ip -6 address add fd00:9::7/64 dev pysbx-a nodad
+    ip address add 10.9.8.7/24 brd + dev pysbx-a
+    ip address add 198.51.100.1 peer 198.51.100.2 dev pysbx-a
+    ip -6 address add fd00:9::7/64 dev pysbx-a
+    ip link set pysbx-a mtu 1400 up
     ip link set pysbx-b up
     make_bundle sh -c 'ip -o link show inside; ip -o address show inside; ls /sys/class/net'
     configure 'linux["netDevices"] = {"pysbx-a": {"name": "inside"}}'
     expect 0 run_box
-    output_has "10.9.8.7/24"
+    output_has "10.9.8.7/24 brd 10.9.8.255"
+    output_has "198.51.100.1 peer 198.51.100.2/32"
     output_has "fd00:9::7/64"
-    output_has "UP"
+    [[ $output == *UP*" mtu 1400 "* && $output != *"fd00:9::7/64 scope global tentative"* ]]
     output_lacks pysbx-a
 }
 
-@test "netDevices: keep their name unless another is given, and the kernel numbers patterns" {
+@test "netDevices: keep their name unless another is given, which must be free" {
     needs_root "the host's devices belong to root"
     ip link add pysbx-a type veth peer name pysbx-b
     make_bundle sh -c 'ls /sys/class/net | tr "\n" " "'
     configure 'linux["netDevices"] = {"pysbx-a": {}, "pysbx-b": {"name": "other"}}'
     expect 0 run_box
     output_is "lo other pysbx-a "
+    ip link add pysbx-a type veth peer name pysbx-b
+    configure 'linux["netDevices"] = {"pysbx-a": {"name": "lo"}}'
+    expect 1 run_box
+    stderr_has "linux.netDevices['pysbx-a']"
 }
 
 # bats test_tags=user
@@ -221,6 +238,8 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND", "nodes": "1000"}'
     expect 1 run_box
     stderr_has "linux.memoryPolicy: set MPOL_BIND with nodes '1000'"
+    configure 'linux["memoryPolicy"]["nodes"] = "x"'
+    is_refused "linux.memoryPolicy.nodes"
 }
 
 @test "exec: has the container's memory policy and personality" {
@@ -257,6 +276,8 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     output_is x86_64
     configure 'linux["personality"] = {"domain": "LINUX", "flags": ["ADDR_NO_RANDOMIZE"]}'
     is_refused "linux.personality.flags[0]"
+    configure 'linux["personality"] = {"domain": "BSD"}'
+    is_refused "linux.personality.domain"
 }
 
 @test "intelRdt: is refused, because resctrl is not supported" {

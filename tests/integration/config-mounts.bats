@@ -41,10 +41,11 @@ mount("/many", "none", "ro", "nosuid", "rw", "nodev", "noexec", "exec", kind="tm
 }
 
 @test "mounts: a bind mount keeps the source's attributes and adds its own" {
-    make_bundle sh -c "$(print_options /data)"
-    configure 'mount("/data", arguments[0], "ro", "nodev", "noexec")' "$PWD/shared"
-    expect 0 run_box
-    [[ $output == ro,*nodev,noexec* ]]
+    make_bundle sh -c "$(print_options /data); touch /data/inner/x /data/x"
+    configure 'mount("/data", arguments[0], "ro", "nodev", "noexec"); mount("/data/inner", "none", kind="tmpfs")' "$PWD/shared"
+    expect 1 run_box
+    [[ $output == ro,*nodev,noexec* && -d shared/inner ]] # It is read-only once the mounts in it have their directories.
+    [[ $stderr == "touch: /data/x: Read-only file system" ]]
 }
 
 @test "mounts: unknown options go to the file system" {
@@ -111,11 +112,13 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
 }
 
 @test "mounts: destinations are created with the source's type, and never outside of the root" {
-    make_bundle sh -c 'cat /new/dir/file /new/name; cat /link/file'
-    ln -s ../../../../../../../outside bundle/rootfs/link
-    configure 'mount("/new/dir", arguments[0]); mount("/new/name", arguments[0] + "/file"); mount("/link", arguments[0])' "$PWD/shared"
+    make_bundle cat /new/dir/file /new/name /link/file /etc/resolv.conf /run/stub/resolv.conf
+    ln -s ../../../../../../../outside bundle/rootfs/link # CVE-2019-18837
+    ln -s ../run/stub/resolv.conf bundle/rootfs/etc/resolv.conf
+    configure 'mount("/new/dir", arguments[0]); mount("/link", arguments[0])
+for name in "/new/name", "/etc/resolv.conf": mount(name, arguments[0] + "/file")' "$PWD/shared"
     expect 0 run_box
-    output_is $'file\nfile\nfile'
+    output_is $'file\nfile\nfile\nfile\nfile'
     [[ -d bundle/rootfs/outside && ! -e outside && ! -e /outside ]]
 }
 
@@ -140,16 +143,21 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
 }
 
 @test "mounts: proc and sysfs are not mounted on a symbolic link" {
-    make_bundle true
-    rmdir bundle/rootfs/proc
-    ln -s /tmp bundle/rootfs/proc
-    expect 1 run_box
-    stderr_has "/proc"
-    check_untouched
+    local name
+    for name in proc sys; do # CVE-2019-19921, CVE-2023-28642
+        make_bundle true
+        rmdir "bundle/rootfs/$name"
+        ln -s /tmp "bundle/rootfs/$name"
+        expect 1 run_box
+        stderr_has "'/$name' in the root file system is a symbolic link"
+        check_untouched
+        rm "bundle/rootfs/$name"
+        mkdir "bundle/rootfs/$name"
+    done
 }
 
 @test "mounts: tmpcopyup copies contents, modes, owners and links of the image" {
-    make_bundle sh -c 'cd /etc/copied; stat -c "%a %u:%g %n" . dir dir/file; readlink link; stat -c %h twin; stat -f -c %T .'
+    make_bundle sh -c 'cd /etc/copied; stat -c "%a %u:%g %n" . dir dir/file; readlink link; stat -c %h twin; stat -f -c %T .; rm link'
     mkdir -p bundle/rootfs/etc/copied/dir
     cd bundle/rootfs/etc/copied
     echo text >dir/file
@@ -158,14 +166,14 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     ln twin other
     chmod 0751 .
     chmod 0700 dir
-    chmod 0604 dir/file
     local owner=0:0
     is_rootless || { chown 12:34 dir/file && owner=12:34; }
+    chmod 04604 dir/file
     cd "$BATS_TEST_TMPDIR"
     configure 'mount("/etc/copied", "none", "tmpcopyup", kind="tmpfs")'
     expect 0 run_box
-    [[ ${lines[0]} == "751 0:0 ." && ${lines[1]} == "700 0:0 dir" && ${lines[2]} == "604 $owner dir/file" ]]
-    [[ ${lines[3]} == dir/file && ${lines[5]} == tmpfs ]]
+    [[ ${lines[0]} == "751 0:0 ." && ${lines[1]} == "700 0:0 dir" && ${lines[2]} == "4604 $owner dir/file" ]]
+    [[ ${lines[3]} == dir/file && ${lines[5]} == tmpfs && -L bundle/rootfs/etc/copied/link ]]
 }
 
 @test "mounts: a tmpfs has the mode of the directory that it covers, unless one is given" {

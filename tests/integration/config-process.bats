@@ -235,11 +235,12 @@ process["capabilities"]["bounding"].append("CAP_NET_BIND_SERVICE")'
 }
 
 @test "process.rlimits: soft and hard" {
-    make_bundle sh -c 'ulimit -S -n; ulimit -H -n; ulimit -S -c; ulimit -H -c; ulimit -S -s; ulimit -H -t'
+    make_bundle sh -c 'ulimit -S -n; ulimit -H -n; ulimit -S -c; ulimit -H -c; ulimit -S -s; ulimit -H -t; ulimit -H -v'
     configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 100, "hard": 200}, {"type": "RLIMIT_CORE", "soft": 0, "hard": 1024000},
-    {"type": "RLIMIT_STACK", "soft": 1048576, "hard": 2097152}, {"type": "RLIMIT_CPU", "soft": 50, "hard": 60}]'
+    {"type": "RLIMIT_STACK", "soft": 1048576, "hard": 2097152}, {"type": "RLIMIT_CPU", "soft": 50, "hard": 60},
+    {"type": "RLIMIT_AS", "soft": 2**64 - 1, "hard": 2**64 - 1}]'
     expect 0 run_box
-    output_is $'100\n200\n0\n2000\n1024\n60'
+    output_is $'100\n200\n0\n2000\n1024\n60\nunlimited'
 }
 
 @test "process.rlimits: invalid, duplicate and inverted limits are refused; an error for a high limit names the highest possible" {
@@ -358,6 +359,11 @@ JSON
     configure 'process["execCPUAffinity"] = {"initial": "3-1"}'
     expect 1 runtime create --bundle bundle other
     stderr_has "process.execCPUAffinity.initial: '3-1' is not a list of CPUs"
+    runtime delete --force box
+    configure 'process["execCPUAffinity"] = {"final": "5000"}'
+    start_box
+    expect 255 runtime exec box true
+    stderr_has "process.execCPUAffinity.final: none of the CPUs is available"
 }
 
 @test "process.apparmorProfile, process.selinuxLabel: are errors if the kernel has neither" {
@@ -426,9 +432,18 @@ receive_terminal() {
     expect 1 runtime create --bundle bundle --console-socket missing box
     stderr_has missing
     check_untouched
+    configure 'process["consoleSize"] = {"height": 65536, "width": 80}'
+    is_refused "process.consoleSize"
     configure 'process["terminal"] = False'
     expect 1 runtime create --bundle bundle --console-socket missing box
     check_untouched
+}
+
+@test "process.terminal: input from a pipe, whose end is the end of file, and all output, however much" {
+    make_bundle sh -c 'stty -echo; echo ready; cat; echo end; seq 5000'
+    configure 'process["terminal"] = True'
+    { wait_for grep -q ready out && echo abc; } | runtime run --bundle bundle box >out
+    [[ $(tr -d '\r' <out) == $'ready\nabc\nend\n'$(seq 5000) ]]
 }
 
 @test "process.terminal: output of a program that ends before the runtime reads is kept" {

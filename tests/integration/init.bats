@@ -41,7 +41,7 @@ ends() {
 
 @test "run --init: exit codes are the program's own" {
     local code
-    for code in 0 1 42 137 255; do ends "exit $code" "$code" "exited $code"; done
+    for code in 0 1 42 137 143 255; do ends "exit $code" "$code" "exited $code"; done
 }
 
 @test "run --init: orphans are reaped" {
@@ -94,7 +94,7 @@ ends() {
     wait_for eval '[[ $(</proc/$pid/comm) == init ]]'
     [[ -z $(ls "/proc/$pid/fd") ]]
     [[ $(grep -cE '^(CapInh|CapPrm|CapEff|CapAmb):.0+$|^NoNewPrivs:.1|^Seccomp:.2' "/proc/$pid/status") == 6 ]]
-    [[ $(readlink "/proc/$pid/exe") == "/memfd:init (deleted)" ]]
+    [[ $(readlink "/proc/$pid/exe") == "/memfd:init (deleted)" && $(stat -Lc %a "/proc/$pid/exe") == 111 ]]
     [[ $(readlink "/proc/$pid/root") == "$(readlink "/proc/$(pgrep -P "$pid")/root")" ]]
     expect 1 runtime exec box sh -c 'cat /proc/1/environ /proc/1/maps /proc/1/mem'
     output_is ""

@@ -27,39 +27,17 @@
 #define SIOCGSKNS 0x894C
 #endif
 
-/* The rule of the kernel's dev_valid_name(). */
-static bool netdev_name_is_valid(const char *name)
+void netdev_plan(struct arena *a, const struct spec_linux *linux_, struct netdev_plan *out)
 {
-    if (name[0] == '\0' || strlen(name) >= IFNAMSIZ || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return false;
-    return strpbrk(name, "/: \t\n\v\f\r") == NULL;
-}
-
-/* "eth%d": the kernel searches for a free number. */
-static bool name_is_template(const char *name)
-{
-    return strstr(name, "%d") != NULL;
-}
-
-int netdev_plan(struct arena *a, const struct spec_linux *linux_, struct netdev_plan *out, struct error *err)
-{
-    *out = (struct netdev_plan){0};
-    if (linux_->net_devices.count == 0)
-        return 0;
-    out->items = ARENA_ARRAY(a, linux_->net_devices.count, struct netdev_item);
-    for (size_t i = 0; i < linux_->net_devices.count; i++) {
+    *out = (struct netdev_plan){.count = linux_->net_devices.count};
+    if (out->count == 0)
+        return;
+    out->items = ARENA_ARRAY(a, out->count, struct netdev_item);
+    for (size_t i = 0; i < out->count; i++) {
         const struct spec_net_device *from = &linux_->net_devices.items[i];
-        const char *new_name = from->new_name != NULL ? from->new_name : from->name;
-        if (!netdev_name_is_valid(from->name) || name_is_template(from->name))
-            return error_set(err, -EINVAL, "linux.netDevices: '%s' cannot be the name of a device",
-                             from->name);
-        if (!netdev_name_is_valid(new_name))
-            return error_set(err, -EINVAL, "linux.netDevices['%s'].name: '%s' cannot be the name of a device",
-                             from->name, new_name);
-        out->items[i] = (struct netdev_item){from->name, new_name};
+        out->items[i] =
+            (struct netdev_item){from->name, from->new_name != NULL ? from->new_name : from->name};
     }
-    out->count = linux_->net_devices.count;
-    return 0;
 }
 
 struct address {
@@ -155,15 +133,13 @@ static int find_device(int fd, const char *name, int *index)
 }
 
 /* Move a device into the other namespace and rename it, in one request. new_index 0: the kernel chooses. */
-static int move_device(int fd, int index, int netns, const char *new_name, int new_index)
+static int move_device(int fd, int index, int netns, const char *new_name)
 {
     struct netlink_request request;
     const struct ifinfomsg header = {.ifi_family = AF_UNSPEC, .ifi_index = index};
     netlink_begin(&request, RTM_NEWLINK, 0, &header, sizeof(header));
     netlink_add(&request, IFLA_NET_NS_FD, &netns, sizeof(netns));
     netlink_add(&request, IFLA_IFNAME, new_name, strlen(new_name) + 1);
-    if (new_index > 0)
-        netlink_add(&request, IFLA_NEW_IFINDEX, &new_index, sizeof(new_index));
     return netlink_call(fd, &request, NULL, NULL);
 }
 
@@ -206,9 +182,9 @@ static int find_with_addresses(int host, const char *name, struct addresses *out
 }
 
 /* Set the addresses and the state of a device. name: it is looked up; NULL: it has this index. */
-static int netdev_configure(int container, const char *name, int index, const struct addresses *addresses)
+static int netdev_configure(int container, const char *name, const struct addresses *addresses)
 {
-    int found = name != NULL ? find_device(container, name, &index) : 0;
+    int index, found = find_device(container, name, &index);
     if (found < 0)
         return found;
     for (size_t i = 0; i < addresses->count; i++) {
@@ -219,22 +195,17 @@ static int netdev_configure(int container, const char *name, int index, const st
     return set_up(container, index);
 }
 
-static int move_one(const struct netdev_item *item, int number, int host, int container, int netns,
-                    struct error *err)
+static int move_one(const struct netdev_item *item, int host, int container, int netns, struct error *err)
 {
     __attribute__((cleanup(free_addresses))) struct addresses addresses = {0};
     int ret = find_with_addresses(host, item->name, &addresses);
     if (ret < 0)
         return error_set(err, ret, "linux.netDevices['%s']", item->name);
-    /* If the kernel chooses the name, the name does not identify the device. So give it an index far above
-     * those in use, by which it can be found (Linux 5.13; older kernels keep the present index). */
-    bool template = name_is_template(item->new_name);
-    int wanted = template ? 1 << 24 | number : 0;
-    ret = move_device(host, addresses.index, netns, item->new_name, wanted);
+    ret = move_device(host, addresses.index, netns, item->new_name);
     if (ret < 0)
         return error_set(err, ret, "linux.netDevices['%s']: move it into the container as '%s'", item->name,
                          item->new_name);
-    ret = netdev_configure(container, template ? NULL : item->new_name, wanted, &addresses);
+    ret = netdev_configure(container, item->new_name, &addresses);
     if (ret < 0)
         return error_set(err, ret, "linux.netDevices['%s']: set addresses and state of '%s' in the container",
                          item->name, item->new_name);
@@ -275,7 +246,7 @@ int netdev_apply(const struct netdev_plan *plan, int netns, struct error *err)
     if (target < 0)
         return error_set(err, -errno, "linux.netDevices: get the container's network namespace");
     for (size_t i = 0; i < plan->count; i++) {
-        int ret = move_one(&plan->items[i], (int)i, host, container, target, err);
+        int ret = move_one(&plan->items[i], host, container, target, err);
         if (ret < 0)
             return ret;
     }

@@ -17,8 +17,8 @@ struct netdev_plan {
     size_t count;
 };
 
-/* Plan the moves. Return 0, or -EINVAL with the JSON path for an invalid device name. */
-int netdev_plan(struct arena *a, const struct spec_linux *linux_, struct netdev_plan *out, struct error *err);
+/* Plan the moves. spec_validate() has checked the names. */
+void netdev_plan(struct arena *a, const struct spec_linux *linux_, struct netdev_plan *out);
 
 /* Parent, once the container's network namespace exists: move each device, rename it, restore its permanent
  * global addresses, and set it up. netns: a descriptor of the namespace or a pidfd. The calling thread visits
