@@ -158,7 +158,8 @@ opens_streams() {
 @test "process.capabilities: a user other than root has the ambient capabilities and no others" {
     needs_root "a user has one id here"
     make_bundle sh -c "$(print_sets)"
-    configure 'capabilities("CAP_CHOWN", "CAP_KILL"); process["user"] = {"uid": 1000, "gid": 1000}'
+    configure 'process["noNewPrivileges"] = True
+capabilities("CAP_CHOWN", "CAP_KILL"); process["user"] = {"uid": 1000, "gid": 1000, "additionalGids": [7, 9]}'
     expect 0 run_box
     output_is $'Inh \nPrm \nEff \nBnd 21\nAmb '
     configure 'capabilities("CAP_KILL", sets="bounding permitted effective inheritable ambient")'

@@ -83,21 +83,58 @@ needs_huge_pages() {
 
 @test "cgroupsPath: must not leave the tree" {
     make_bundle true
-    configure 'linux["cgroupsPath"] = "/../../box"'
-    is_refused "linux.cgroupsPath: '/../../box' is not a path below the cgroup root"
+    local path
+    for path in /../../box /..; do
+        configure 'linux["cgroupsPath"] = arguments[0]' "$path"
+        is_refused "linux.cgroupsPath: '$path' is not a path below the cgroup root"
+    done
 }
 
 @test "cgroups that the program creates below its own are removed with it" {
-    make_bundle sh -c 'mkdir -p /sys/fs/cgroup/a/b && echo made; sleep 1000'
+    make_bundle sh -c 'cd /sys/fs/cgroup; for level in $(seq 40); do mkdir branch deeper; cd deeper; done
+        sleep 1000 & echo $! >cgroup.procs; echo made; sleep 1000'
     configure 'for m in config["mounts"]:
     if m["destination"] == "/sys/fs/cgroup": m["options"].remove("ro")'
     start_box
     wait_for grep -q made out
-    local cgroup
+    local cgroup below
     cgroup=$(cgroup_of_box)
-    [[ -d $cgroup/a/b ]]
+    below=$(<"$cgroup$(printf /deeper%.0s {1..40})/cgroup.procs")
+    expect 0 runtime ps --format json box
+    output_holds "len(it) == 2 and $below in it"
+    expect 0 runtime pause box
     expect 0 runtime delete --force box
-    [[ ! -e $cgroup ]]
+    [[ ! -e $cgroup && ! -e /proc/$below ]]
+}
+
+@test "a cgroup that the program may write to belongs to its user, except for files that the kernel does not delegate" {
+    make_bundle stat -c %u /sys/fs/cgroup /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/cgroup.freeze
+    configure 'user_namespace((0, 100000, 65536)); process["user"] = {"uid": 7}
+for m in config["mounts"]:
+    if m["destination"] == "/sys/fs/cgroup": m["options"].remove("ro")'
+    expect 0 run_box
+    output_is $'7\n7\n65534'
+    configure 'for m in config["mounts"]:
+    if m["destination"] == "/sys/fs/cgroup": m["options"].append("ro")'
+    expect 0 run_box
+    output_is $'65534\n65534\n65534'
+}
+
+@test "exec: in a container whose cgroup only distributes limits, and whose init is elsewhere, it gets a cgroup below" {
+    needs_controller hugetlb
+    make_bundle sleep 1000
+    start_box
+    local own
+    own=$(cgroup_of_box)
+    mkdir /sys/fs/cgroup/moved-by-tests "$own/inner"
+    pid_of_box >/sys/fs/cgroup/moved-by-tests/cgroup.procs
+    echo +hugetlb >"$own/cgroup.subtree_control"
+    expect 0 runtime exec box cat /proc/self/cgroup
+    output_has /exec
+    expect 255 runtime exec --cgroup ../.. box true
+    stderr_has "cgroup '../..' leads out of the container's cgroup"
+    expect 0 runtime delete --force box
+    rmdir /sys/fs/cgroup/moved-by-tests
 }
 
 @test "hugepageLimits: reach hugetlb.SIZE.max" {
@@ -118,6 +155,9 @@ needs_huge_pages() {
     start_box
     limit_is hugetlb.2MB.max 2097152
     limit_is cgroup.max.depth 3
+    expect 0 runtime update --resources - box <<<'{"unified": {"hugetlb.2MB.max": "4194304"}}'
+    expect 0 runtime events --stats box
+    output_holds 'it["data"]["hugetlb"]["2MB"] == {"limit": 4194304, "usage": 0, "max": 0, "failcnt": 0}'
     expect 0 runtime delete --force box
     local name
     for name in ../cgroup.kill cgroup.a/b memory; do
@@ -137,6 +177,14 @@ needs_huge_pages() {
     expect 1 run_box
     stderr_has memory
     check_untouched
+}
+
+@test "resources: without cgroups there is no limit" {
+    make_bundle cat /proc/self/cgroup
+    expect 0 runtime --cgroup-manager disabled run --bundle bundle box
+    configure 'linux["resources"]["pids"] = {"limit": 10}'
+    expect 1 runtime --cgroup-manager disabled run --bundle bundle box
+    stderr_has "linux.resources.pids.limit: cannot set controller 'pids': cgroups are disabled"
 }
 
 @test "resources: limits that cgroup v2 does not have, or that contradict each other, are refused" {
@@ -200,11 +248,14 @@ linux["resources"]["devices"] = [{"allow": False, "access": "rwm"}, {"allow": Tr
 }
 
 @test "pause, resume: use the freezer of the cgroup" {
-    make_bundle sh -c 'while :; do date >/dev/shm/now; sleep 0.02; done'
+    make_bundle sh -c 'trap "echo got" TERM; while :; do date >/dev/shm/now; sleep 0.02; done'
     start_box
     expect 0 runtime pause box
     grep -q 'frozen 1' "$(cgroup_of_box)/cgroup.events" || grep -q 'frozen 1' "$(dirname "$(cgroup_of_box)")/cgroup.events"
+    expect 0 runtime kill --all box TERM
+    [[ $(runtime state box) == *'"paused"'* && ! -s out ]]
     expect 0 runtime resume box
+    wait_for grep -q got out
     expect 0 runtime exec box true
     expect 0 runtime pause box
     expect 0 runtime delete --force box

@@ -181,6 +181,18 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     output_holds 'it["fds"] == ["seccompFd"] and it["metadata"] == "for the agent" and it["pid"] > 0'
     output_holds 'it["state"]["id"] == "box" and it["state"]["status"] == "creating" and it["state"]["pid"] == it["pid"]'
     output_holds "it['ociVersion'].startswith('1.') and it['state']['bundle'] == '$PWD/bundle'"
+    # The first call that an agent sees is the program's, also of a filter that catches all by which the runtime could
+    # send the listener. The path of its socket may be longer than sun_path.
+    mkdir other
+    ln -s . "other/$(printf 'd%.0s' {1..120})"
+    hold "$TESTS/lib/seccomp-agent" "$PWD/other/agent" "$PWD/other/state" EXDEV
+    wait_for test -S other/agent
+    make_bundle mkdir /dev/shm/a
+    configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir", "mkdirat", "write", "sendmsg"), listenerPath=arguments[0])' \
+        "$(echo "$PWD"/other/d*)/agent"
+    expect 1 run_box
+    stderr_is_empty # what the program says is caught as well
+    wait_for test -s other/state
 }
 
 @test "listenerPath: is required for SCMP_ACT_NOTIFY, and an agent must listen" {

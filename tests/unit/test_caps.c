@@ -90,65 +90,6 @@ static uint64_t status_field(const char *name)
     return p != NULL ? strtoull(p + strlen(name), NULL, 16) : UINT64_MAX;
 }
 
-/* Apply Podman's default set, as uid 1000 or as root. The exit code is 0 if the result matches the plan. */
-static int become(uint32_t uid, bool ambient)
-{
-    struct arena a = {0};
-    struct error err = {0};
-    const char *raised[] = {"CAP_NET_BIND_SERVICE"};
-    struct spec_capabilities caps = {
-        .bounding = LIST("CAP_CHOWN", "CAP_NET_BIND_SERVICE"),
-        .permitted = LIST("CAP_CHOWN", "CAP_NET_BIND_SERVICE"),
-        .effective = LIST("CAP_CHOWN"),
-    };
-    if (ambient)
-        caps.inheritable = caps.ambient = (struct str_list){raised, 1};
-    uint32_t groups[] = {7, 9};
-    const struct spec_process process = {
-        .user = {.uid = uid, .gid = 1001, .umask = {true, 027}, .additional_gids = {groups, 2}},
-        .capabilities = &caps,
-        .no_new_privileges = true,
-    };
-    struct caps_plan plan;
-    struct credentials_plan credentials;
-    if (caps_plan(&process, false, &plan, &err) < 0)
-        return 1;
-    const struct credentials_options options = {.keep_caps = plan.permitted != 0};
-    if (credentials_plan(&a, &process, &options, &credentials, &err) < 0)
-        return 2;
-    if (caps_apply_before_uid(&plan, &err) < 0 || credentials_apply_no_new_privs(&credentials, &err) < 0 ||
-        credentials_apply(&credentials, &err) < 0 || caps_apply_after_uid(&plan, &err) < 0) {
-        diag("%s", err.text);
-        return 3;
-    }
-    gid_t now[8];
-    if (getuid() != uid || geteuid() != uid || getgid() != 1001 || getgroups(8, now) != 2 || now[1] != 9)
-        return 4;
-    if (umask(0) != 027 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
-        return 5;
-    uint64_t inherited = ambient ? BIT(CAP_NET_BIND_SERVICE) : 0;
-    if (status_field("CapBnd:") != plan.bounding || status_field("CapPrm:") != plan.permitted ||
-        status_field("CapEff:") != BIT(CAP_CHOWN) || status_field("CapInh:") != inherited ||
-        status_field("CapAmb:") != inherited)
-        return 6;
-    return 0;
-}
-
-static int become_user(void)
-{
-    return become(1000, false);
-}
-
-static int become_user_ambient(void)
-{
-    return become(1000, true);
-}
-
-static int become_root(void)
-{
-    return become(0, false);
-}
-
 /* Only CAP_SETPCAP is missing: dropping a missing capability is no error. */
 static int drop_twice(void)
 {
@@ -342,9 +283,6 @@ int main(int argc, char **argv)
         skip("changing ids and capabilities needs root");
         return done_testing();
     }
-    in_child(become_user, "uid 1000 with capabilities, groups, umask and no_new_privs");
-    in_child(become_user_ambient, "uid 1000 with an ambient capability");
-    in_child(become_root, "root with few capabilities");
     in_child(drop_twice, "the bounding set is not touched where nothing is to be dropped");
     in_child(unmapped_groups, "a user namespace that denies setgroups");
     test_after_exec();

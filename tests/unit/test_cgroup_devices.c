@@ -1,5 +1,5 @@
 /* Device rules: a small interpreter of the used instructions runs the compiled program on requests.
- * test_cgroup_fs.c tests that the kernel accepts and enforces it. */
+ * config-resources.bats tests that the kernel accepts and enforces it. */
 #include "cgroup/devices.h"
 
 #include "base/arena.h"

@@ -5,10 +5,8 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -363,38 +361,6 @@ static void test_annotation(void)
     arena_free(&a);
 }
 
-static void test_load(void)
-{
-    struct arena a = {0};
-    struct seccomp_plan p = plan(&a, profile_text, -1, "1");
-    pid_t pid = fork();
-    if (pid == 0) {
-        struct error err = {0};
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (seccomp_install(&p, NULL, &err) < 0)
-            _exit(1);
-        _exit(chdir("/") < 0 && errno == 95 && fchdir(-1) < 0 && errno == EBADF ? 0 : 2);
-    }
-    int status = -1;
-    waitpid(pid, &status, 0);
-    is_int(status, 0, "the kernel accepts the program and answers as the profile says");
-    arena_free(&a);
-}
-
-static void test_listener_needed(void)
-{
-    struct arena a = {0};
-    struct error err = {0};
-    const char *text = ALLOW_BUT("{\"names\": [\"chdir\"], \"action\": \"SCMP_ACT_NOTIFY\"}");
-    struct spec_linux linux_ = {.seccomp_text = {text, strlen(text)}};
-    const struct spec spec = {.linux_ = &linux_};
-    struct seccomp_plan out;
-    is_int(seccomp_plan(&a, &spec, &(struct seccomp_context){-1, "1"}, &out, &err), -EINVAL,
-           "SCMP_ACT_NOTIFY without a listenerPath is an error");
-    ok(strstr(err.text, "linux.seccomp.listenerPath") != NULL, "… that names it");
-    arena_free(&a);
-}
-
 static void test_describe(void)
 {
     const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -419,8 +385,6 @@ int main(void)
     test_optimizer();
     test_cache();
     test_annotation();
-    test_listener_needed();
-    test_load();
     test_describe();
     return done_testing();
 }
