@@ -149,8 +149,7 @@ seen() {
         "$RUNTIME" exec --pid-file pid box /bin/true
     entering=$!
     wait_for grep -q 'stopped by SIGSTOP' trace
-    expect 255 runtime exec --cap CAP_SYS_PTRACE box /bin/true
-    stderr_has "container 'box': another process is on its way into it"
+    fails 255 "container 'box': another process is on its way into it" runtime exec --cap CAP_SYS_PTRACE box /bin/true
     expect 0 runtime exec box /bin/true
     kill -CONT "$(awk '/stopped by SIGSTOP/ { print $1 }' trace)"
     wait "$entering"
@@ -343,17 +342,14 @@ seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
         expect 255 runtime exec box python3 -c "$REACH" 1
         stderr_has "cannot exec in container 'box': it is created, and with CAP_SYS_PTRACE the process could trace"
         runtime start box
-        expect 0 runtime exec box python3 -c "$REACH" 1
-        output_is nothing
+        prints nothing runtime exec box python3 -c "$REACH" 1
         runtime delete --force box
         # A program that gets the capability from exec alone is treated the same way. Without the capability it is let
         # in.
         configure 'capabilities("CAP_KILL")'
         create_box
-        expect 255 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
-        stderr_has "start the container first"
-        expect 1 runtime exec box python3 -c "$REACH" 1
-        stderr_has "not to be traced"
+        fails 255 "start the container first" runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
+        fails 1 "not to be traced" runtime exec box python3 -c "$REACH" 1
         runtime delete --force box
     done
     # No boundary exists between CAP_SYS_ADMIN and the host.
@@ -391,8 +387,7 @@ mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >
         fi
         echo goes >fifo
         wait_for runtime exec --cap CAP_SYS_PTRACE box true
-        expect 0 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
-        output_is nothing
+        prints nothing runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
         runtime delete --force box
     done
 }
@@ -416,11 +411,9 @@ mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >
     configure "$OWN_USERS"
     create_box
     if is_rootless; then
-        expect 255 runtime exec box true
-        stderr_has "it is created, and until it is started only root may enter its user namespace"
+        fails 255 "it is created, and until it is started only root may enter its user namespace" runtime exec box true
     else
-        expect 1 runtime exec box python3 -c "$REACH" 1
-        stderr_has "not to be traced"
+        fails 1 "not to be traced" runtime exec box python3 -c "$REACH" 1
     fi
     runtime start box
     expect 0 runtime exec box python3 -c "$REACH" 1
@@ -436,8 +429,7 @@ mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >
     configure 'namespace("pid", f"/proc/{arguments[0]}/ns/pid"); hook("startContainer", "true")' "$pid"
     runtime create --bundle bundle --pid-file pid second </dev/null >/dev/null 2>&1 3>&- 7<"$PWD"
     number=$(awk '/^NSpid:/ { print $NF }' "/proc/$(<pid)/status")
-    expect 0 runtime exec box python3 -c "$REACH" "$number"
-    output_is nothing
+    prints nothing runtime exec box python3 -c "$REACH" "$number"
     runtime start second
 }
 

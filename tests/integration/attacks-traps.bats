@@ -64,8 +64,7 @@ config["annotations"] = {"run.oci.hooks.stdout": "/log"}' "$PWD"
         # The engine's own directory, and the root of the host, through the runtime's /proc.
         for place in "/proc/self/fd/$fd" "/proc/self/fd/$fd/$$/root$PWD/host"; do
             ln -sf "$place/busybox" bundle/rootfs/bin/hook
-            expect 1 run_box 7<host 14<host
-            stderr_has "it cannot be executed: "
+            fails 1 "it cannot be executed: " run_box 7<host 14<host
             ln -sf /bin/busybox bundle/rootfs/bin/hook
             ln -sf "$place/log" bundle/rootfs/log
             expect 0 run_box 7<host 14<host
@@ -88,30 +87,25 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
 @test "/etc/passwd is a link through descriptors of the runtime: no file of the host is read" {
     local fd
     echo "root:x:0:0::/secret:/bin/sh" >host
-    make_bundle sleep 1000
-    configure 'process["env"] = ["PATH=/bin"]'
+    make_bundle_with 'process["env"] = ["PATH=/bin"]' sleep 1000
     mkdir -p bundle/rootfs/etc
     start_box
     configure 'process["args"] = ["sh", "-c", "echo \"$HOME\""]'
     for fd in {3..15}; do
         ln -sf "/proc/self/fd/$fd/$$/root$PWD/host" bundle/rootfs/etc/passwd
-        expect 0 runtime run --bundle bundle second </dev/null
-        output_is /
-        expect 0 runtime exec box sh -c 'echo "$HOME"'
-        output_is /
+        prints / runtime run --bundle bundle second </dev/null
+        prints / runtime exec box sh -c 'echo "$HOME"'
     done
 }
 
 @test "/etc/passwd is an object with side effects on open: the runtime opens regular files only" {
-    make_bundle sh -c 'echo "$HOME"'
-    configure 'process["env"] = ["PATH=/bin"]'
+    make_bundle_with 'process["env"] = ["PATH=/bin"]' sh -c 'echo "$HOME"'
     mkdir -p bundle/rootfs/etc
     rm -f bundle/rootfs/etc/passwd
     mkfifo bundle/rootfs/etc/passwd
     hold sh -c 'echo waiting >bundle/rootfs/etc/passwd'
     wait_for grep -q '^State:.*sleeping' "/proc/$!/status"
-    expect 0 run_box
-    output_is /
+    prints / run_box
     # A process that waits for an open of the pipe would not wait any more after one.
     [[ $(timeout 60 cat bundle/rootfs/etc/passwd) == waiting ]]
 }
@@ -125,12 +119,10 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     chown -R 100000:100000 "$given"
     make_bundle mkdir "$given/made"
     configure 'user_namespace((0, 100000, 65536)); unmount("/sys", "/sys/fs/cgroup"); mount("/sys", "/sys", "rbind", "ro")'
-    expect 1 run_box
-    stderr_has "Read-only file system"
+    fails 1 "Read-only file system" run_box
     # The host's /sys replaces a sysfs, which only the owner of the network namespace may mount.
     configure 'unmount("/sys"); mount("/sys", "sysfs", kind="sysfs"); share("network")'
-    expect 1 run_box
-    stderr_has "Read-only file system"
+    fails 1 "Read-only file system" run_box
     # Without a read-only mount, only the owner of a cgroup prevents writes.
     configure 'unmount("/sys"); mount("/sys", "/sys", "rbind")'
     expect 0 run_box
@@ -138,14 +130,12 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
 }
 
 @test "/dev/pts/ptmx is an object with side effects on open: only the multiplexer of a devpts is opened" {
-    make_bundle true
-    configure 'unmount("/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"); process["terminal"] = True'
+    make_bundle_with 'unmount("/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"); process["terminal"] = True' true
     mkdir -p bundle/rootfs/dev/pts
     mkfifo bundle/rootfs/dev/pts/ptmx
     hold sh -c 'echo waiting >bundle/rootfs/dev/pts/ptmx'
     wait_for grep -q '^State:.*sleeping' "/proc/$!/status"
-    expect 1 run_box
-    stderr_has "'/dev/pts/ptmx' is not the terminal multiplexer of a devpts: refusing to use it"
+    fails 1 "'/dev/pts/ptmx' is not the terminal multiplexer of a devpts: refusing to use it" run_box
     [[ $(timeout 60 cat bundle/rootfs/dev/pts/ptmx) == waiting ]]
 }
 
@@ -166,8 +156,7 @@ process["oomScoreAdj"] = 700' "$PWD/fake"
     else
         configure 'linux["sysctl"] = {"kernel.domainname": "set"}'
     fi
-    expect 0 run_box
-    output_is $'700\nset\n1\nself\nsys\nthread-self'
+    prints $'700\nset\n1\nself\nsys\nthread-self' run_box
     # The image's link redirects a volume to the real procfs.
     ln -s /proc/self bundle/rootfs/volume
     configure 'unmount("/proc", "/real"); mount("/proc", "proc", kind="proc"); mount("/volume", arguments[0] + "/self")
@@ -183,13 +172,11 @@ mount("/proc/sys", arguments[0] + "/sys"); mount("/real", "proc", kind="proc")' 
     rm -f bundle/rootfs/etc/passwd
     mkdir -p bundle/rootfs/etc
     mkfifo bundle/rootfs/etc/passwd
-    expect 0 timeout 60 "$RUNTIME" run --bundle bundle box
-    output_is /
+    prints / timeout 60 "$RUNTIME" run --bundle bundle box
     mkfifo bundle/rootfs/bin/python3
     chmod 0755 bundle/rootfs/bin/python3
     configure 'process["args"] = ["python3"]'
-    expect 1 timeout 60 "$RUNTIME" run --bundle bundle box
-    stderr_has python3
+    fails 1 python3 timeout 60 "$RUNTIME" run --bundle bundle box
 }
 
 @test "names that an image chooses have control characters: messages and tables show them as escapes" {

@@ -44,8 +44,7 @@ restore() {
 
 # Assert that there is no checkpoint for this reason.
 refused() {
-    expect 1 checkpoint
-    stderr_has "checkpoint of container 'box': "
+    fails 1 "checkpoint of container 'box': " checkpoint
     stderr_has "$1"
     [[ ! -e image ]]
 }
@@ -58,14 +57,12 @@ while park():
     numbers.append(os.getpid())
     print(numbers, os.getcwd(), oct(os.umask(0o027)), flush=True)
     if not sys.stdin.read(): break'
-    expect 0 checkpoint
-    output_is ''
+    prints '' checkpoint
     stderr_is_empty
     status_is stopped
     [[ $(<out) == parks ]]
     for _ in 1 2; do
-        expect 0 restore
-        output_is "[1, 1] /usr 0o27"
+        prints "[1, 1] /usr 0o27" restore
         stderr_is_empty
     done
 
@@ -75,8 +72,7 @@ while park():
     wait_for test -s out
     [[ $(<pid) == "$(pid_of_box)" ]]
     expect 0 checkpoint # of what has been restored from the same directory
-    expect 0 restore
-    output_is "[1, 1, 1] /usr 0o27"
+    prints "[1, 1, 1] /usr 0o27" restore
 }
 
 @test "regular files that are open are opened again; if that is not possible, the program ends with the reason" {
@@ -94,18 +90,15 @@ print(lines.fileno(), lines.read(), os.get_inheritable(3), os.get_inheritable(4)
 log.write("restored"), log.close()'
     expect 0 checkpoint
     [[ $(<shared/log) == "written " ]]
-    expect 0 restore
-    output_is "3 b'two\nthree\n' True False"
+    prints "3 b'two\nthree\n' True False" restore
     [[ $(<shared/log) == "written buffered restored" ]]
     expect 1 restore
     output_is ''
     stderr_has "the program cannot go on in this container: the size of '/shared/log' is not the one at the checkpoint"
     rm shared/log
-    expect 1 restore
-    stderr_has "No such file or directory: '/shared/log'"
+    fails 1 "No such file or directory: '/shared/log'" restore
     mkfifo --mode 0666 shared/log
-    expect 1 restore
-    stderr_has "'/shared/log' is no regular file any more"
+    fails 1 "'/shared/log' is no regular file any more" restore
 }
 
 @test "a paused container, as containerd leaves it: it can be saved, and is paused afterwards" {
@@ -119,8 +112,7 @@ print("restored", park())'
     status_is paused
     expect 0 checkpoint
     status_is stopped
-    expect 0 restore
-    output_is "restored True"
+    prints "restored True" restore
 }
 
 @test "a thread of a library that waits comes along" {
@@ -132,8 +124,7 @@ def count(): return len(os.listdir("/proc/self/task"))
 print("parks", flush=True)
 print(park(), count(), libc.sem_post(memory), libc.pthread_join(thread, None), count())'
     expect 0 checkpoint
-    expect 0 restore
-    output_is "True 2 0 0 1"
+    prints "True 2 0 0 1" restore
 }
 
 @test "--leave-running: the container goes on beside its copies, whose random numbers differ" {
@@ -201,8 +192,7 @@ PROGRAM
     done
     wait_for grep -q "parks at last" out
     expect 0 checkpoint
-    expect 0 restore
-    output_is True
+    prints True restore
 }
 
 @test "a program that does not park, a cold one, a stopped or missing container, and a process of exec are refused" {
@@ -248,8 +238,7 @@ print("restored", park())'
     refused "Resource temporarily unavailable"
     kill "${HELPERS[@]}"
     wait_for checkpoint
-    expect 0 restore
-    output_is "restored True"
+    prints "restored True" restore
 }
 
 @test "park: a descriptor, the time and a signal end the wait; a checkpoint does not" {
@@ -262,8 +251,7 @@ try:
     park()
 except ZeroDivisionError:
     print("handled")'
-    expect 0 runtime run --bundle bundle box <<<text
-    output_is $'False text False\nhandled'
+    prints $'False text False\nhandled' runtime run --bundle bundle box <<<text
 }
 
 reaped() {
@@ -280,14 +268,12 @@ print("restored", park())'
     stderr_has "write the snapshot"
     files | diff listed -
     status_is running
-    expect 0 restore
-    output_is "restored True"
+    prints "restored True" restore
 
     expect 137 strace -q -o trace -e 'inject=/^renameat:signal=KILL:when=1' "$RUNTIME" --root "$RUNTIME_STATE" \
         checkpoint --image-path image box
     [[ $(files | wc -l) == 4 ]]
-    expect 0 restore
-    output_is "restored True"
+    prints "restored True" restore
     expect 1 checkpoint # the fork ends after 30 seconds, or now
     stderr_has "is running besides its program"
     first=$(pid_of_box)
@@ -308,48 +294,38 @@ print("restored", park())'
     mkfifo image/inventory.img.new
     expect 0 checkpoint
     [[ $(find image -mindepth 1 | wc -l) == 2 ]]
-    expect 0 restore
-    output_is "restored True"
+    prints "restored True" restore
 }
 
 @test "a directory that is damaged, of another program, open to others, or without a checkpoint is refused" {
     parked 'print("parks", flush=True)
 print("restored", park())'
-    expect 1 restore
-    stderr_has "open the directory 'image' of the checkpoint"
+    fails 1 "open the directory 'image' of the checkpoint" restore
     mkdir image
-    expect 1 restore
-    stderr_has "'image' has no checkpoint"
+    fails 1 "'image' has no checkpoint" restore
     expect 0 checkpoint
     [[ $(stat -c %a image/* | sort -u) == 600 ]]
 
     cp -a image whole
     printf x | dd of="$(echo image/process-*)" bs=1 seek=100000 conv=notrunc status=none
-    expect 1 restore
-    stderr_has "is damaged"
+    fails 1 "is damaged" restore
     rm -r image && cp -a whole image
     truncate --size -4096 image/process-*
-    expect 1 restore
-    stderr_has "is damaged"
+    fails 1 "is damaged" restore
     rm image/process-*
-    expect 1 restore
-    stderr_has "does not exist"
+    fails 1 "does not exist" restore
     local text
     for text in '{"format": "pysbx checkpoint, version 2"}' $'VT\x01\x02CRIU' '[]' ''; do
         printf %s "$text" >image/inventory.img
-        expect 1 restore
-        stderr_has "has another format"
+        fails 1 "has another format" restore
     done
     sed 's|process-|../whole/process-|' whole/inventory.img >image/inventory.img
-    expect 1 restore
-    stderr_has "is damaged"
+    fails 1 "is damaged" restore
     chmod 0777 whole
-    expect 1 runtime restore --image-path whole --bundle bundle copy
-    stderr_has "other users must not be allowed to write there"
+    fails 1 "other users must not be allowed to write there" runtime restore --image-path whole --bundle bundle copy
     chmod 0700 whole
     chmod 0644 whole/process-*
-    expect 1 runtime restore --image-path whole --bundle bundle copy
-    stderr_has "is not private to the caller"
+    fails 1 "is not private to the caller" runtime restore --image-path whole --bundle bundle copy
     expect 1 runtime state copy
 }
 
@@ -358,8 +334,7 @@ print("restored", park())'
 print("restored", park())'
     local option
     for option in --pre-dump --lazy-pages --parent-path=other --page-server=1.2.3.4:5; do
-        expect 1 checkpoint "$option"
-        stderr_has "unknown flag: ${option%%=*}"
+        fails 1 "unknown flag: ${option%%=*}" checkpoint "$option"
     done
     expect 0 checkpoint --work-path work --tcp-established --ext-unix-sk --shell-job --file-locks \
         --manage-cgroups-mode soft

@@ -108,21 +108,14 @@ with_value() {
 }
 
 @test "an unknown flag is an error that names it, for the program and for every command" {
-    expect 1 runtime --nonsense list
-    stderr_has "unknown flag: --nonsense"
-    expect 1 runtime list --nonsense
-    stderr_has "unknown flag: --nonsense"
-    expect 1 runtime kill -x id
-    stderr_has "unknown flag: -x"
-    expect 1 runtime create --bundle
-    stderr_has "flag needs an argument: --bundle"
-    expect 1 runtime nonsense
-    stderr_has "unknown command 'nonsense'"
+    fails 1 "unknown flag: --nonsense" runtime --nonsense list
+    fails 1 "unknown flag: --nonsense" runtime list --nonsense
+    fails 1 "unknown flag: -x" runtime kill -x id
+    fails 1 "flag needs an argument: --bundle" runtime create --bundle
+    fails 1 "unknown command 'nonsense'" runtime nonsense
     expect 1 runtime
-    expect 1 runtime state
-    stderr_has "too few arguments"
-    expect 1 runtime state one two
-    stderr_has "too many arguments"
+    fails 1 "too few arguments" runtime state
+    fails 1 "too many arguments" runtime state one two
 }
 
 @test "--log, --log-format json: the error is one JSON object in the file, even for a wrong command line" {
@@ -165,8 +158,7 @@ with_value() {
     expect 0 runtime state steps
     output_holds 'it["id"] == "steps" and it["status"] == "created" and it["ociVersion"].startswith("1.")'
     output_holds "it['pid'] == $(<pid) and it['bundle'] == '$PWD/bundle'"
-    expect 0 runtime start steps
-    output_is ""
+    prints "" runtime start steps
     stderr_is_empty
     status_is steps running
     expect 1 runtime start steps
@@ -176,22 +168,18 @@ with_value() {
     wait_for status_is steps stopped
     expect 0 runtime state steps
     output_holds 'it["pid"] == 0'
-    expect 1 runtime kill steps
-    stderr_has "container not running"
+    fails 1 "container not running" runtime kill steps
     expect 0 runtime delete steps
     stderr_is_empty
-    expect 1 runtime state steps
-    stderr_has "container 'steps' does not exist"
+    fails 1 "container 'steps' does not exist" runtime state steps
 }
 
 @test "create: refuses a name that is in use, and invalid names" {
     start_sleeping taken
-    expect 1 runtime create --bundle bundle taken
-    stderr_has "already exists"
+    fails 1 "already exists" runtime create --bundle bundle taken
     local id
     for id in '' . .. a/b ../a .a 'a b' $'a\nb' é; do
-        expect 1 runtime create --bundle bundle "$id"
-        stderr_has "invalid container id"
+        fails 1 "invalid container id" runtime create --bundle bundle "$id"
     done
 }
 
@@ -208,8 +196,7 @@ with_value() {
         runtime kill killed 9
     ) &
     expect 137 runtime run --bundle=bundle killed
-    expect 0 runtime list --quiet
-    output_is ""
+    prints "" runtime list --quiet
 }
 
 @test "run: the bundle is the working directory unless given, in each form of the option" {
@@ -218,12 +205,10 @@ with_value() {
     local form
     for form in "${forms[@]}"; do
         # shellcheck disable=SC2086 # words
-        expect 0 runtime run $form form
-        output_is here
+        prints here runtime run $form form
     done
     cd bundle
-    expect 0 runtime run form
-    output_is here
+    prints here runtime run form
     mv config.json other.json
     expect 0 runtime run --config other.json form
     expect 1 runtime run form
@@ -248,11 +233,9 @@ with_value() {
     make_bundle sh -c 'cat <&3; cat <&4; ls /proc/self/fd | wc -l'
     echo three >three
     echo four >four
-    expect 0 runtime run --preserve-fds 2 --bundle bundle fds 3<three 4<four 5<four
-    output_is $'three\nfour\n6'
+    prints $'three\nfour\n6' runtime run --preserve-fds 2 --bundle bundle fds 3<three 4<four 5<four
     make_bundle sh -c 'cat <&3; echo "$LISTEN_FDS $LISTEN_PID"'
-    expect 0 sh -c 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$RUNTIME" run --bundle bundle fds 3<three'
-    output_is $'three\n1 1'
+    prints $'three\n1 1' sh -c 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$RUNTIME" run --bundle bundle fds 3<three'
     expect 0 sh -c 'LISTEN_FDS=1 LISTEN_PID=1 exec "$RUNTIME" run --bundle bundle fds 3<three'
     [[ $output != *three* ]]
 }
@@ -261,19 +244,15 @@ with_value() {
     start_sleeping box
     expect 7 runtime exec box sh -c 'echo "$PWD|$PATH|$NEW"; exit 7'
     output_has "/|/"
-    expect 0 runtime exec --cwd /tmp --env NEW=1 -e PATH=/bin box sh -c 'echo "$PWD|$PATH|$NEW"'
-    output_is "/tmp|/bin|1"
-    expect 0 runtime exec box echo --help -t
-    output_is "--help -t"
+    prints "/tmp|/bin|1" runtime exec --cwd /tmp --env NEW=1 -e PATH=/bin box sh -c 'echo "$PWD|$PATH|$NEW"'
+    prints "--help -t" runtime exec box echo --help -t
     expect 0 runtime exec --help
 }
 
 @test "exec: an error of the runtime is exit code 255, which a program rarely has" {
     start_sleeping box
-    expect 255 runtime exec box
-    stderr_has "no program to run"
-    expect 255 runtime exec missing true
-    stderr_has "does not exist"
+    fails 255 "no program to run" runtime exec box
+    fails 255 "does not exist" runtime exec missing true
     expect 255 runtime exec box no-such-program
     expect 255 runtime exec --cwd /missing box true
     expect 255 runtime exec --no-such-option box true
@@ -294,15 +273,11 @@ with_value() {
     local user
     if ! is_rootless; then
         expect 0 runtime exec -u 1000:50 -g 7,8 box id
-        output_has "uid=1000"
-        output_has "gid=50"
-        output_has "8"
-        expect 0 runtime exec -u 1 box id -u
-        output_is 1
+        output_has "uid=1000" "gid=50" "8"
+        prints 1 runtime exec -u 1 box id -u
     fi
     for user in '' : 1: :2 -1 4294967295 4294967296 1x root 1:2:3; do
-        expect 255 runtime exec --user "$user" box id
-        stderr_has "invalid user"
+        fails 255 "invalid user" runtime exec --user "$user" box id
         output_is ""
     done
 }
@@ -312,20 +287,13 @@ with_value() {
     cat >process.json <<'JSON'
 {"args": ["sh", "-c", "echo $WORD in $PWD"], "cwd": "/tmp", "env": ["PATH=/bin", "WORD=here"], "user": {"uid": 0, "gid": 0}}
 JSON
-    expect 0 runtime exec --process process.json box
-    output_is "here in /tmp"
-    expect 0 runtime exec -p - box <process.json
-    output_is "here in /tmp"
-    expect 0 runtime exec --process /dev/stdin box <process.json
-    output_is "here in /tmp"
-    expect 0 runtime exec --process <(cat process.json) box
-    output_is "here in /tmp"
-    expect 255 runtime exec --process /tmp box
-    stderr_has "read the process from '/tmp'"
-    expect 255 runtime exec --process process.json --env A=B box
-    stderr_has "--process excludes a program and its options"
-    expect 255 runtime exec --process missing.json box
-    stderr_has "'missing.json': does not exist"
+    prints "here in /tmp" runtime exec --process process.json box
+    prints "here in /tmp" runtime exec -p - box <process.json
+    prints "here in /tmp" runtime exec --process /dev/stdin box <process.json
+    prints "here in /tmp" runtime exec --process <(cat process.json) box
+    fails 255 "read the process from '/tmp'" runtime exec --process /tmp box
+    fails 255 "--process excludes a program and its options" runtime exec --process process.json --env A=B box
+    fails 255 "'missing.json': does not exist" runtime exec --process missing.json box
 }
 
 # Run a command with --pidfd-socket and --pid-file, and print whether both name the same process. End that.
@@ -357,10 +325,8 @@ PY
     start_sleeping box
     output=$(pidfd_of "$RUNTIME" exec --pid-file pid --pidfd-socket pidfd.sock box sleep 1000)
     output_is "pidfd True"
-    expect 255 runtime exec --pidfd-socket pidfd.sock box true
-    stderr_has "connect to pidfd socket 'pidfd.sock': does not exist"
-    expect 1 runtime run --bundle bundle --pidfd-socket pidfd.sock other
-    stderr_has "connect to pidfd socket"
+    fails 255 "connect to pidfd socket 'pidfd.sock': does not exist" runtime exec --pidfd-socket pidfd.sock box true
+    fails 1 "connect to pidfd socket" runtime run --bundle bundle --pidfd-socket pidfd.sock other
     [[ ! -e $RUNTIME_STATE/other ]]
 }
 
@@ -387,8 +353,7 @@ PYTHON
     [[ $(ask no) == 137 ]]
     [[ ! -e $RUNTIME_STATE/box ]]
 
-    expect 1 runtime run --bundle bundle --compare-fd 99 box
-    stderr_has "option '--compare-fd': descriptor 99"
+    fails 1 "option '--compare-fd': descriptor 99" runtime run --bundle bundle --compare-fd 99 box
     [[ ! -e $RUNTIME_STATE/box ]]
 }
 
@@ -402,18 +367,15 @@ PYTHON
     expect 0 runtime kill box KILL
     wait $! || [[ $? == 137 ]]
     wait_for grep -qx 'killed 9' status
-    expect 1 runtime run --bundle bundle --status-file missing/status box
-    stderr_has "open status file 'missing/status': does not exist"
-    expect 1 runtime run --detach --bundle bundle --status-file status box
-    stderr_has "option '--status-file' needs a foreground"
+    fails 1 "open status file 'missing/status': does not exist" runtime run --bundle bundle --status-file missing/status box
+    fails 1 "option '--status-file' needs a foreground" runtime run --detach --bundle bundle --status-file status box
     [[ ! -e $RUNTIME_STATE/box ]]
 }
 
 @test "the code of an error: in the status file, in the log, and on the page that explains it" {
     local top
     top=$(realpath "$TESTS/..")
-    make_bundle true
-    configure 'process["cwd"] = "/bin/sh"'
+    make_bundle_with 'process["cwd"] = "/bin/sh"' true
     expect 1 runtime run --bundle bundle --status-file status box
     [[ $(<status) == 'error no-workdir chdir to `/bin/sh`: Not a directory' ]]
     expect 1 runtime --log log --log-format json create --bundle bundle box
@@ -443,8 +405,7 @@ PYTHON
 
 @test "run --status-file: counts OOM-killed processes" {
     needs_controller memory
-    make_bundle sh -c 'tail /dev/zero'
-    configure 'linux["resources"] = {"memory": {"limit": 16 << 20, "swap": 16 << 20}}'
+    make_bundle_with 'linux["resources"] = {"memory": {"limit": 16 << 20, "swap": 16 << 20}}' sh -c 'tail /dev/zero'
     runtime run --bundle bundle --status-file status box </dev/null >/dev/null 2>&1 || true
     grep -qx '[a-z]* [0-9]* oom-kills 1' status
 }
@@ -467,8 +428,7 @@ PYTHON
         wait_for test -s bundle/rootfs/tmp/got
     done
     for signal in NONSENSE 65 -- 9x RTMIN+99; do
-        expect 1 runtime kill signals -- "$signal"
-        stderr_has "unknown signal '$signal'"
+        fails 1 "unknown signal '$signal'" runtime kill signals -- "$signal"
     done
     expect 0 runtime kill signals
     wait_for status_is signals stopped
@@ -481,8 +441,7 @@ PYTHON
         runtime --cgroup-manager $manager run --keep --bundle bundle stopped
         expect 0 runtime kill --all stopped KILL
         stderr_is_empty
-        expect 1 runtime kill stopped KILL
-        stderr_has "container not running"
+        fails 1 "container not running" runtime kill stopped KILL
         runtime delete stopped
     done
     expect 1 runtime kill --all missing
@@ -490,25 +449,21 @@ PYTHON
 
 @test "delete --force: kills a running container, and a missing one is no error" {
     start_sleeping box
-    expect 0 runtime delete --force box
-    output_is ""
+    prints "" runtime delete --force box
     stderr_is_empty
     expect 0 runtime delete --force box
     stderr_is_empty
-    expect 1 runtime delete box
-    stderr_has "does not exist"
+    fails 1 "does not exist" runtime delete box
 }
 
 @test "list: a table, names alone, JSON" {
     expect 0 runtime list
     [[ ${#lines[@]} == 1 && $output == "ID "*OWNER ]]
-    expect 0 runtime list --format json
-    output_is "[]"
+    prints "[]" runtime list --format json
     start_sleeping box
     expect 0 runtime list
     [[ ${lines[1]} == "box "*" running "*"$PWD/bundle"* ]]
-    expect 0 runtime list -q
-    output_is box
+    prints box runtime list -q
     expect 0 runtime list --format=json
     output_holds '[(c["id"], c["status"]) for c in it] == [("box", "running")]'
 }
@@ -523,8 +478,7 @@ PYTHON
     [[ ${lines[1]} == *"sleep 1000" ]]
     expect 0 runtime ps --format json box
     output_holds 'len(it) == 1 and isinstance(it[0], int)'
-    expect 1 runtime ps box -o args
-    stderr_has "column PID"
+    fails 1 "column PID" runtime ps box -o args
 }
 
 @test "pause, resume: the state is paused in between" {
@@ -558,23 +512,17 @@ PYTHON
 @test "update: refuses values that are empty, contradictory or impossible" {
     needs_cgroups
     start_sleeping box
-    expect 1 runtime update box
-    stderr_has "nothing to update"
-    expect 1 runtime update --resources - --memory 1g box
-    stderr_has "--resources excludes options with limits"
-    expect 1 runtime update --resources - box <<<'{"pids": {"limit": "many"}}'
-    stderr_has "pids.limit"
-    expect 1 runtime update --memory 1x box
-    stderr_has "invalid argument '1x' for --memory"
-    expect 1 runtime update --cpu-share -1 box
-    stderr_has "cpu.shares"
+    fails 1 "nothing to update" runtime update box
+    fails 1 "--resources excludes options with limits" runtime update --resources - --memory 1g box
+    fails 1 "pids.limit" runtime update --resources - box <<<'{"pids": {"limit": "many"}}'
+    fails 1 "invalid argument '1x' for --memory" runtime update --memory 1x box
+    fails 1 "cpu.shares" runtime update --cpu-share -1 box
     local number
     for number in -2 -9223372036854775808; do
         expect 1 runtime update --pids-limit "$number" box
         stderr_has "pids.limit: $number is neither a number of processes nor -1, which is no limit"
     done
-    expect 1 runtime update --resources - box <<<'{"pids": {"limit": -2}}'
-    stderr_has "pids.limit: -2 is neither"
+    fails 1 "pids.limit: -2 is neither" runtime update --resources - box <<<'{"pids": {"limit": -2}}'
     expect 0 runtime update --pids-limit -1 box
     expect 0 runtime update --pids-limit 0 box # "not given", as engines have it
 }
@@ -599,10 +547,8 @@ PYTHON
     wait_for grep -q stats log
     runtime kill box KILL
     wait $!
-    expect 1 runtime events box
-    stderr_has "container not running"
-    expect 1 runtime events --interval soon box
-    stderr_has "--interval"
+    fails 1 "container not running" runtime events box
+    fails 1 "--interval" runtime events --interval soon box
 }
 
 @test "spec: writes a configuration that runs, and never overwrites a file" {
@@ -629,8 +575,7 @@ PYTHON
     output_holds 'isinstance(it, dict) and len(it) > 3'
     stderr_is_empty
     find bundle | sort | cmp - files
-    expect 0 runtime list --quiet
-    output_is ""
+    prints "" runtime list --quiet
 }
 
 # Give ./bundle these annotations, each with the value "x".
@@ -696,9 +641,7 @@ annotate() {
 @test "--root: containers of one state root are invisible in another" {
     make_bundle sleep 1000
     runtime --root "$PWD/state" run --detach --bundle bundle apart </dev/null >/dev/null 2>&1
-    expect 0 runtime --root="$PWD/state" list -q
-    output_is apart
-    expect 0 runtime list -q
-    output_is ""
+    prints apart runtime --root="$PWD/state" list -q
+    prints "" runtime list -q
     expect 0 runtime --root "$PWD/state" delete --force apart
 }

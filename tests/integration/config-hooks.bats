@@ -106,8 +106,7 @@ make_failing_bundle() {
 @test "hooks: a mount that createContainer creates below the root is in the container" {
     make_bundle cat /late/file
     configure 'mount("/late", "none", kind="tmpfs"); hook("createContainer", "echo late >" + arguments[0] + "/bundle/rootfs/late/file")' "$PWD"
-    expect 0 run_box
-    output_is late
+    prints late run_box
 }
 
 @test "hooks: hooks in the runtime's namespaces start in the bundle" {
@@ -147,11 +146,9 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
 }
 
 @test "hooks: a hook that outlives its timeout is killed, and the container is not created" {
-    make_bundle true
-    configure 'hook("createRuntime", "exec sleep 1000", timeout=1)'
+    make_bundle_with 'hook("createRuntime", "exec sleep 1000", timeout=1)' true
     SECONDS=0
-    expect 1 run_box
-    stderr_has "hooks.createRuntime[0]: '/bin/sh' did not end within its timeout of 1 s"
+    fails 1 "hooks.createRuntime[0]: '/bin/sh' did not end within its timeout of 1 s" run_box
     ((SECONDS < 100))
     check_untouched
 }
@@ -159,8 +156,7 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
 @test "hooks: what a hook has started ends with it at its timeout" {
     make_bundle true
     configure 'hook("createRuntime", "sleep 100 >/dev/null 2>&1 3>&- & echo $! >%s/log/child; wait" % arguments[0], timeout=1)' "$PWD"
-    expect 1 run_box
-    stderr_has "did not end within its timeout of 1 s"
+    fails 1 "did not end within its timeout of 1 s" run_box
     wait_for eval "! kill -0 $(<log/child) 2>/dev/null"
 }
 
@@ -168,8 +164,7 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     local kind
     for kind in prestart createRuntime createContainer; do
         make_failing_bundle "$kind"
-        expect 1 runtime create --bundle bundle box
-        stderr_has "hooks.${kind}[0]: '/bin/sh' failed with exit status 7"
+        fails 1 "hooks.${kind}[0]: '/bin/sh' failed with exit status 7" runtime create --bundle bundle box
         check_untouched
         [[ $(<log/order) == poststop ]] || { echo "$kind"; cat log/order; return 1; }
         rm log/order
@@ -179,8 +174,7 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
 @test "hooks: startContainer that fails: the program does not run" {
     make_failing_bundle startContainer
     create_box
-    expect 1 runtime start box
-    stderr_has "hooks.startContainer[0]: '/bin/sh' failed with exit status 7"
+    fails 1 "hooks.startContainer[0]: '/bin/sh' failed with exit status 7" runtime start box
     expect 0 runtime delete --force box
     [[ $(<log/order) == poststop ]]
 }
@@ -189,8 +183,7 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     make_failing_bundle poststart
     configure 'process["args"] = ["sleep", "1000"]'
     create_box
-    expect 1 runtime start box
-    stderr_has "hooks.poststart[0]: '/bin/sh' failed with exit status 7"
+    fails 1 "hooks.poststart[0]: '/bin/sh' failed with exit status 7" runtime start box
     expect 0 runtime state box
     output_holds 'it["status"] == "stopped"'
     expect 0 runtime delete box
@@ -218,13 +211,10 @@ hook("poststop", "{ grep sleeping /proc/$(cat $0/left)/status; find /sys/fs/cgro
 }
 
 @test "hooks: a missing or killed hook is an error that says so" {
-    make_bundle true
-    configure 'config["hooks"] = {"createRuntime": [{"path": "/missing/hook"}]}'
-    expect 1 run_box
-    stderr_has "/missing/hook"
+    make_bundle_with 'config["hooks"] = {"createRuntime": [{"path": "/missing/hook"}]}' true
+    fails 1 "/missing/hook" run_box
     configure 'config["hooks"] = {}; hook("createRuntime", "kill -9 $$")'
-    expect 1 run_box
-    stderr_has "hooks.createRuntime[0]: '/bin/sh' was killed by signal 9"
+    fails 1 "hooks.createRuntime[0]: '/bin/sh' was killed by signal 9" run_box
 }
 
 @test "hooks: descriptors of the runtime and of its caller are not inherited" {
@@ -245,11 +235,9 @@ hook("poststop", "{ grep sleeping /proc/$(cat $0/left)/status; find /sys/fs/cgro
 }
 
 @test "hooks: an invalid hook is refused with its position" {
-    make_bundle true
-    configure 'config["hooks"] = {"poststop": [{"path": "relative"}]}'
+    make_bundle_with 'config["hooks"] = {"poststop": [{"path": "relative"}]}' true
     is_refused "hooks.poststop[0].path: 'relative' is not an absolute path"
-    configure 'config["hooks"] = {"prestart": [{"path": "/bin/true", "timeout": 0}]}'
-    is_refused "hooks.prestart[0].timeout"
+    is_refused "hooks.prestart[0].timeout" 'config["hooks"] = {"prestart": [{"path": "/bin/true", "timeout": 0}]}'
     configure 'config["hooks"] = {"prestart": [{"path": "/bin/true", "env": ["SECRET"]}]}'
     is_refused "hooks.prestart[0].env[0]: not of the form name=value"
     [[ $stderr != *SECRET* ]]

@@ -19,63 +19,50 @@ teardown() {
     before=$(</proc/sys/kernel/shmmax)
     configure 'namespace("network")
 linux["sysctl"] = {"net.ipv4.ip_forward": "1", "kernel.shmmax": "123456", "kernel/sem": "10 20 30 40", "fs.mqueue.msg_max": "9"}'
-    expect 0 run_box
-    output_is $'1\n123456\n10\t20\t30\t40\n9'
+    prints $'1\n123456\n10\t20\t30\t40\n9' run_box
     [[ $(</proc/sys/kernel/shmmax) == "$before" ]]
 }
 
 @test "sysctl: kernel.domainname belongs to the UTS namespace" {
     needs_root "only root of the host may write it, in every namespace"
-    make_bundle cat /proc/sys/kernel/domainname
-    configure 'linux["sysctl"] = {"kernel.domainname": "by.sysctl"}'
-    expect 0 run_box
-    output_is by.sysctl
+    make_bundle_with 'linux["sysctl"] = {"kernel.domainname": "by.sysctl"}' cat /proc/sys/kernel/domainname
+    prints by.sysctl run_box
 }
 
 @test "sysctl: slashes and dots are two spellings of one name" {
     make_bundle sh -c 'cat /proc/sys/net/ipv4/conf/lo/rp_filter /proc/sys/net/ipv4/conf/all/rp_filter'
     configure 'namespace("network"); linux["sysctl"] = {"net/ipv4/conf/lo/rp_filter": "2", "net.ipv4.conf.all.rp_filter": "1"}'
-    expect 0 run_box
-    output_is $'2\n1'
+    prints $'2\n1' run_box
 }
 
 @test "sysctl: a host parameter, an invalid name, or a value of several lines is refused" {
-    make_bundle true
-    configure 'namespace("network", "/proc/self/ns/net"); linux["sysctl"] = {"net.ipv4.ip_default_ttl": "77"}'
+    make_bundle_with 'namespace("network", "/proc/self/ns/net"); linux["sysctl"] = {"net.ipv4.ip_default_ttl": "77"}' true
     is_refused 'linux.sysctl["net.ipv4.ip_default_ttl"]: would change the host: the network namespace is the runtime'"'"'s own'
     configure 'share("network"); linux["sysctl"] = {"net.ipv4.ip_forward": "1"}'
     is_refused 'linux.sysctl["net.ipv4.ip_forward"]: needs a network namespace'
     configure 'linux["sysctl"] = {"kernel.core_pattern": "|/bin/sh"}'
     is_refused 'linux.sysctl["kernel.core_pattern"]: belongs to no namespace'
-    configure 'linux["sysctl"] = {"kernel.hostname": "x"}'
-    is_refused "use 'hostname' for the host name"
+    is_refused "use 'hostname' for the host name" 'linux["sysctl"] = {"kernel.hostname": "x"}'
     configure 'linux["sysctl"] = {"kernel.shmmax": "1\nkernel.core_pattern=x"}'
     is_refused 'linux.sysctl["kernel.shmmax"]: the value contains a newline'
-    configure 'linux["sysctl"] = {"net/../kernel/core_pattern": "x"}'
-    is_refused "is not the name of a sysctl"
-    configure 'linux["sysctl"] = {"net..x": "1"}'
-    is_refused "is not the name of a sysctl"
+    is_refused "is not the name of a sysctl" 'linux["sysctl"] = {"net/../kernel/core_pattern": "x"}'
+    is_refused "is not the name of a sysctl" 'linux["sysctl"] = {"net..x": "1"}'
 }
 
 @test "sysctl: values that are valid in one order only are set in any order" {
     make_bundle cat /proc/sys/net/ipv4/ip_local_port_range
     configure 'namespace("network")
 linux["sysctl"] = {"net.ipv4.ip_local_port_range": "500 600", "net.ipv4.ip_unprivileged_port_start": "0"}'
-    expect 0 run_box
-    output_is $'500\t600'
+    prints $'500\t600' run_box
     configure 'linux["sysctl"] = dict(reversed(linux["sysctl"].items()))'
-    expect 0 run_box
-    output_is $'500\t600'
+    prints $'500\t600' run_box
 }
 
 @test "sysctl: a value that the kernel refuses is an error with the name and the value" {
-    make_bundle true
-    configure 'namespace("network"); linux["sysctl"] = {"net.ipv4.ip_local_port_range": "many"}'
-    expect 1 run_box
-    stderr_has "sysctl 'net.ipv4.ip_local_port_range': value 'many'"
+    make_bundle_with 'namespace("network"); linux["sysctl"] = {"net.ipv4.ip_local_port_range": "many"}' true
+    fails 1 "sysctl 'net.ipv4.ip_local_port_range': value 'many'" run_box
     configure 'linux["sysctl"] = {"net.no_such_thing": "1"}'
-    expect 1 run_box
-    stderr_has "sysctl 'net.no_such_thing'"
+    fails 1 "sysctl 'net.no_such_thing'" run_box
     check_untouched
 }
 
@@ -111,8 +98,7 @@ for name in fd stdin stdout stderr ptmx; do readlink /dev/$name; done; ls /dev |
     make_bundle sh -c 'stat -c "%F %t:%T" /dev/zero /dev/full; awk "\$5 ~ \"^/dev/(zero|full)\" { print \$5 }" /proc/self/mountinfo | sort; echo x >/dev/null; head -c 2 /dev/zero | wc -c'
     is_rootless || configure 'user_namespace((0, 100000, 65536))'
     configure 'linux["devices"] = [{"path": "/dev/zero", "type": "c", "major": 1, "minor": 5}]'
-    expect 0 run_box
-    output_is $'character special file 1:5\ncharacter special file 1:7\n/dev/full\n/dev/zero\n2'
+    prints $'character special file 1:5\ncharacter special file 1:7\n/dev/full\n/dev/zero\n2' run_box
 }
 
 @test "devices: in a user namespace, devices that root requests are created outside, with mode and owner" {
@@ -131,14 +117,12 @@ character special file 1:7 666 65534:65534\n2\n/dev/letters rw,nosuid,noexec,rel
     # An owner that has no mapping in the container.
     configure 'linux["devices"] = [{"path": "/dev/x", "type": "c", "major": 1, "minor": 5, "uid": 70000}]
 process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
-    expect 0 run_box
-    output_is '1:5 666 65534:0'
+    prints '1:5 666 65534:0' run_box
     # From a directory that the container's root may not enter.
     local bundle=$PWD/bundle
     mkdir -m 700 private
     cd private
-    expect 0 runtime run --bundle "$bundle" box </dev/null
-    output_is '1:5 666 65534:0'
+    prints '1:5 666 65534:0' runtime run --bundle "$bundle" box </dev/null
 }
 
 # bats test_tags=user
@@ -154,8 +138,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     # A device covers a file; and a /dev that is a link itself leads to no directory of the host (CVE-2026-47766).
     rm bundle/rootfs/dev/{null,pts}
     touch bundle/rootfs/dev/null
-    expect 0 run_box
-    output_is "character special file"
+    prints "character special file" run_box
     mv bundle/rootfs/dev bundle/rootfs/moved
     ln -s "$PWD/outside" bundle/rootfs/dev
     mkdir outside
@@ -164,13 +147,11 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
 }
 
 @test "devices: an invalid device is refused with its position" {
-    make_bundle true
-    configure 'linux["devices"] = [{"path": "relative", "type": "c", "major": 1, "minor": 1}]'
+    make_bundle_with 'linux["devices"] = [{"path": "relative", "type": "c", "major": 1, "minor": 1}]' true
     is_refused "linux.devices[0].path: 'relative' is not an absolute path"
     configure 'linux["devices"] = [{"path": "/dev/x", "type": "c", "major": 1}]'
     is_refused "linux.devices[0]: type 'c' needs major and minor"
-    configure 'linux["devices"] = [{"path": "/dev/x", "type": "q"}]'
-    is_refused "linux.devices[0].type"
+    is_refused "linux.devices[0].type" 'linux["devices"] = [{"path": "/dev/x", "type": "q"}]'
     configure 'linux["devices"] = [{"path": "/dev/x", "type": "b", "major": 1, "minor": 1, "fileMode": 0o20666}]'
     is_refused "linux.devices[0].fileMode: contradicts the type 'b'"
 }
@@ -186,9 +167,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     make_bundle sh -c 'ip -o link show inside; ip -o address show inside; ls /sys/class/net'
     configure 'linux["netDevices"] = {"pysbx-a": {"name": "inside"}}'
     expect 0 run_box
-    output_has "10.9.8.7/24 brd 10.9.8.255"
-    output_has "198.51.100.1 peer 198.51.100.2/32"
-    output_has "fd00:9::7/64"
+    output_has "10.9.8.7/24 brd 10.9.8.255" "198.51.100.1 peer 198.51.100.2/32" "fd00:9::7/64"
     [[ $output == *UP*" mtu 1400 "* && $output != *"fd00:9::7/64 scope global tentative"* ]]
     output_lacks pysbx-a
 }
@@ -198,12 +177,10 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     ip link add pysbx-a type veth peer name pysbx-b
     make_bundle sh -c 'ls /sys/class/net | tr "\n" " "'
     configure 'linux["netDevices"] = {"pysbx-a": {}, "pysbx-b": {"name": "other"}}'
-    expect 0 run_box
-    output_is "lo other pysbx-a "
+    prints "lo other pysbx-a " run_box
     ip link add pysbx-a type veth peer name pysbx-b
     configure 'linux["netDevices"] = {"pysbx-a": {"name": "lo"}}'
-    expect 1 run_box
-    stderr_has "linux.netDevices['pysbx-a']"
+    fails 1 "linux.netDevices['pysbx-a']" run_box
 }
 
 # bats test_tags=user
@@ -211,16 +188,14 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     make_bundle true
     if ! is_rootless; then
         configure 'linux["netDevices"] = {"missing0": {}}'
-        expect 1 run_box
-        stderr_has "linux.netDevices['missing0']"
+        fails 1 "linux.netDevices['missing0']" run_box
         check_untouched
     fi
     configure 'namespace("network"); linux["netDevices"] = {"a": {"name": "x"}, "b": {"name": "x"}}'
     is_refused "linux.netDevices: two devices would be named 'x'"
     configure 'linux["netDevices"] = {"a": {"name": "longer-than-a-name"}}'
     is_refused "'longer-than-a-name' is not the name of a network device"
-    configure 'linux["netDevices"] = {"a": {}}; share("network")'
-    is_refused "linux.netDevices: needs a network namespace"
+    is_refused "linux.netDevices: needs a network namespace" 'linux["netDevices"] = {"a": {}}; share("network")'
 }
 
 @test "memoryPolicy: mode, flags and nodes apply to the program" {
@@ -233,13 +208,10 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     expect 0 run_box
     output_has "interleave:0"
     configure 'linux["memoryPolicy"] = {"mode": "MPOL_DEFAULT", "nodes": ""}'
-    expect 0 run_box
-    output_is default
+    prints default run_box
     configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND", "nodes": "1000"}'
-    expect 1 run_box
-    stderr_has "linux.memoryPolicy: set MPOL_BIND with nodes '1000'"
-    configure 'linux["memoryPolicy"]["nodes"] = "x"'
-    is_refused "linux.memoryPolicy.nodes"
+    fails 1 "linux.memoryPolicy: set MPOL_BIND with nodes '1000'" run_box
+    is_refused "linux.memoryPolicy.nodes" 'linux["memoryPolicy"]["nodes"] = "x"'
 }
 
 @test "exec: has the container's memory policy and personality" {
@@ -247,42 +219,33 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     make_bundle sleep 1000
     configure 'linux["personality"] = {"domain": "LINUX32"}; linux["memoryPolicy"] = {"mode": "MPOL_INTERLEAVE", "nodes": "0"}'
     start_box
-    expect 0 runtime exec box uname -m
-    output_is i686
+    prints i686 runtime exec box uname -m
     expect 0 runtime exec box sh -c 'grep stack /proc/self/numa_maps'
     [[ $output == *" interleave:0 "* ]]
 }
 
 @test "memoryPolicy: contradictions are refused" {
-    make_bundle true
-    configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND"}'
+    make_bundle_with 'linux["memoryPolicy"] = {"mode": "MPOL_BIND"}' true
     is_refused "linux.memoryPolicy.nodes: MPOL_BIND needs nodes"
     configure 'linux["memoryPolicy"] = {"mode": "MPOL_LOCAL", "nodes": "0"}'
     is_refused "linux.memoryPolicy.nodes: has no meaning for MPOL_LOCAL"
     configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND", "nodes": "0", "flags": ["MPOL_F_STATIC_NODES", "MPOL_F_RELATIVE_NODES"]}'
     is_refused "exclude each other"
-    configure 'linux["memoryPolicy"] = {"mode": "MPOL_WISH", "nodes": "0"}'
-    is_refused "linux.memoryPolicy.mode"
+    is_refused "linux.memoryPolicy.mode" 'linux["memoryPolicy"] = {"mode": "MPOL_WISH", "nodes": "0"}'
 }
 
 @test "personality: LINUX32 appears in uname" {
     [[ $(uname -m) == x86_64 ]] || skip "compares with the names of x86"
-    make_bundle uname -m
-    configure 'linux["personality"] = {"domain": "LINUX32"}'
-    expect 0 run_box
-    output_is i686
+    make_bundle_with 'linux["personality"] = {"domain": "LINUX32"}' uname -m
+    prints i686 run_box
     configure 'linux["personality"] = {"domain": "LINUX"}'
-    expect 0 run_box
-    output_is x86_64
-    configure 'linux["personality"] = {"domain": "LINUX", "flags": ["ADDR_NO_RANDOMIZE"]}'
-    is_refused "linux.personality.flags[0]"
-    configure 'linux["personality"] = {"domain": "BSD"}'
-    is_refused "linux.personality.domain"
+    prints x86_64 run_box
+    is_refused "linux.personality.flags[0]" 'linux["personality"] = {"domain": "LINUX", "flags": ["ADDR_NO_RANDOMIZE"]}'
+    is_refused "linux.personality.domain" 'linux["personality"] = {"domain": "BSD"}'
 }
 
 @test "intelRdt: is refused, because resctrl is not supported" {
-    make_bundle true
-    configure 'linux["intelRdt"] = {"closID": "group", "schemata": ["L3:0=f"]}'
+    make_bundle_with 'linux["intelRdt"] = {"closID": "group", "schemata": ["L3:0=f"]}' true
     is_refused "linux.intelRdt: resctrl is not supported: remove the property"
     expect 0 runtime features
     output_holds 'it["linux"]["intelRdt"] == {"enabled": False}'
@@ -296,8 +259,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     local change text
     while IFS='|' read -r change text; do
         cp config.json bundle/config.json
-        configure "$change"
-        is_refused "$text"
+        is_refused "$text" "$change"
     done <<'CASES'
 config["process"]["args"] = "true"|process.args
 config["root"]["readonly"] = "yes"|root.readonly
@@ -316,10 +278,8 @@ CASES
 }
 
 @test "config.json: unknown properties are ignored" {
-    make_bundle echo ran
-    configure 'config["org.example"] = {"a": [1, 2]}; linux["novelty"] = True; config["windows"] = {}'
-    expect 0 run_box
-    output_is ran
+    make_bundle_with 'config["org.example"] = {"a": [1, 2]}; linux["novelty"] = True; config["windows"] = {}' echo ran
+    prints ran run_box
 }
 
 @test "config.json: changes after create have no effect" {

@@ -51,11 +51,9 @@ mount("/many", "none", "ro", "nosuid", "rw", "nodev", "noexec", "exec", kind="tm
 @test "mounts: unknown options go to the file system" {
     make_bundle sh -c 'stat -c %a /sized; df -k /sized | tail -n 1 | awk "{ print \$2 }"'
     configure 'mount("/sized", "none", "size=2m", "mode=0710", kind="tmpfs")'
-    expect 0 run_box
-    output_is $'710\n2048'
+    prints $'710\n2048' run_box
     configure 'mount("/sized", "none", "colour=red", kind="tmpfs")'
-    expect 1 run_box
-    stderr_has "colour"
+    fails 1 "colour" run_box
 }
 
 @test "mounts: rro, rnosuid, rnodev, rnoexec, rnoatime apply to mounts below; ro only to the first" {
@@ -75,8 +73,7 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     mount -o remount,bind,ro,nosuid,nodev,noexec shared/below
     make_bundle sh -c "$(print_options /all/below)"
     configure 'mount("/all", arguments[0], "rbind", "rrw", "rsuid", "rdev", "rexec")' "$PWD/shared"
-    expect 0 run_box
-    output_is rw,relatime
+    prints rw,relatime run_box
 }
 
 @test "mounts: bind binds one mount, rbind the tree" {
@@ -84,8 +81,7 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     mount_below
     make_bundle sh -c 'ls /one/below /all/below'
     configure 'mount("/one", arguments[0]); mount("/all", arguments[0], "rbind")' "$PWD/shared"
-    expect 0 run_box
-    output_is $'/all/below:\nfile\n\n/one/below:'
+    prints $'/all/below:\nfile\n\n/one/below:' run_box
 }
 
 @test "mounts: shared, slave, private and unbindable set the propagation of the mount" {
@@ -93,12 +89,9 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     configure 'for word in "shared slave private unbindable rshared rslave rprivate runbindable".split():
     mount(f"/p-{word}", arguments[0], "rbind", word)' "$PWD/shared"
     expect 0 run_box
-    output_has "/p-private - "
-    output_has "/p-unbindable unbindable -"
-    output_has "/p-rprivate - "
-    output_has "/p-runbindable unbindable -"
-    output_has "/p-slave master:"
-    output_has "/p-rslave master:"
+    output_has "/p-private - " "/p-unbindable unbindable -"
+    output_has "/p-rprivate - " "/p-runbindable unbindable -"
+    output_has "/p-slave master:" "/p-rslave master:"
     is_rootless || output_has "/p-shared shared:"
 }
 
@@ -107,8 +100,7 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     mkdir bundle/volume
     echo relative >bundle/volume/file
     configure 'mount("data", "volume")'
-    expect 0 run_box
-    output_is relative
+    prints relative run_box
 }
 
 @test "mounts: destinations are created with the source's type, and never outside of the root" {
@@ -117,28 +109,21 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     ln -s ../run/stub/resolv.conf bundle/rootfs/etc/resolv.conf
     configure 'mount("/new/dir", arguments[0]); mount("/link", arguments[0])
 for name in "/new/name", "/etc/resolv.conf": mount(name, arguments[0] + "/file")' "$PWD/shared"
-    expect 0 run_box
-    output_is $'file\nfile\nfile\nfile\nfile'
+    prints $'file\nfile\nfile\nfile\nfile' run_box
     [[ -d bundle/rootfs/outside && ! -e outside && ! -e /outside ]]
 }
 
 @test "mounts: an impossible mount is refused with its position in the list" {
-    make_bundle true
-    configure 'config["mounts"] = []; mount("/data", "/missing/source")'
-    expect 1 run_box
-    stderr_has "mount source '/missing/source'"
+    make_bundle_with 'config["mounts"] = []; mount("/data", "/missing/source")' true
+    fails 1 "mount source '/missing/source'" run_box
     check_untouched
     configure 'config["mounts"] = [{"destination": "/data", "source": "/tmp"}]'
     is_refused "mounts[0] ('/data'): neither a type nor one of the options bind and rbind"
-    configure 'config["mounts"] = []; mount("/", "/tmp")'
-    is_refused "a mount on '/' would cover the root file system"
-    configure 'config["mounts"] = []; mount("/data", "/tmp", "tmpcopyup")'
-    is_refused "tmpcopyup is for tmpfs only"
-    configure 'config["mounts"] = [{"type": "tmpfs"}]'
-    is_refused "mounts[0]"
+    is_refused "a mount on '/' would cover the root file system" 'config["mounts"] = []; mount("/", "/tmp")'
+    is_refused "tmpcopyup is for tmpfs only" 'config["mounts"] = []; mount("/data", "/tmp", "tmpcopyup")'
+    is_refused "mounts[0]" 'config["mounts"] = [{"type": "tmpfs"}]'
     configure 'config["mounts"] = []; mount("/data", "none", kind="nonsensefs")'
-    expect 1 run_box
-    stderr_has "nonsensefs"
+    fails 1 "nonsensefs" run_box
     check_untouched
 }
 
@@ -148,8 +133,7 @@ for name in "/new/name", "/etc/resolv.conf": mount(name, arguments[0] + "/file")
         make_bundle true
         rmdir "bundle/rootfs/$name"
         ln -s /tmp "bundle/rootfs/$name"
-        expect 1 run_box
-        stderr_has "'/$name' in the root file system is a symbolic link"
+        fails 1 "'/$name' in the root file system is a symbolic link" run_box
         check_untouched
         rm "bundle/rootfs/$name"
         mkdir "bundle/rootfs/$name"
@@ -180,20 +164,17 @@ for name in "/new/name", "/etc/resolv.conf": mount(name, arguments[0] + "/file")
     make_bundle stat -c %a /tmp /home/user /given
     chmod 0701 bundle/rootfs/home/user
     configure 'mount("/tmp", "none", kind="tmpfs"); mount("/home/user", "none", kind="tmpfs"); mount("/given", "none", "mode=0555", kind="tmpfs")'
-    expect 0 run_box
-    output_is $'1777\n701\n555'
+    prints $'1777\n701\n555' run_box
 }
 
 @test "mounts: a tmpfs on a missing directory is writable for all users, and the directory is made with mode 0755" {
     make_bundle stat -L -c '%a %n' /new /far /far/below /linked
     ln -s /elsewhere/there bundle/rootfs/linked
     configure 'for name in "/new", "/far/below", "/linked": mount(name, "none", kind="tmpfs")'
-    expect 0 run_box
-    output_is $'1777 /new\n755 /far\n1777 /far/below\n1777 /linked'
+    prints $'1777 /new\n755 /far\n1777 /far/below\n1777 /linked' run_box
     [[ $(stat -c %a bundle/rootfs/{new,far/below,elsewhere,elsewhere/there}) == $'755\n755\n755\n755' ]]
     # Then they cover a directory that exists.
-    expect 0 run_box
-    output_is $'755 /new\n755 /far\n755 /far/below\n755 /linked'
+    prints $'755 /new\n755 /far\n755 /far/below\n755 /linked' run_box
 }
 
 # Run the container once for each way to order the numbers of a pinned and of its own mount namespace, which the kernel
@@ -204,8 +185,7 @@ run_beside_pin() {
         for ran in 0 $(($(nproc) - 1)); do
             # The kernel refuses a pin with a smaller number than that of this namespace.
             taskset -c "$pinned" unshare --mount="$PWD/pins/ns" true 2>/dev/null || continue
-            expect 0 taskset -c "$ran" "$RUNTIME" run --bundle bundle box </dev/null
-            output_is file
+            prints file taskset -c "$ran" "$RUNTIME" run --bundle bundle box </dev/null
             umount pins/ns
             count=$((count + 1))
         done
@@ -257,8 +237,7 @@ mount("/data", "overlay", *(f"{name}dir={arguments[0]}/{name}" for name in ("low
     make_bundle sh -c 'readlink /made/link'
     ln -s some/where/else pointer
     configure 'mount("/made/link", arguments[0], "copy-symlink")' "$PWD/pointer"
-    expect 0 run_box
-    output_is some/where/else
+    prints some/where/else run_box
 }
 
 @test "mounts: src-nofollow mounts a link itself, dest-nofollow mounts over one" {
@@ -268,8 +247,7 @@ mount("/data", "overlay", *(f"{name}dir={arguments[0]}/{name}" for name in ("low
     ln -s /there bundle/rootfs/data
     configure 'mount("/to", arguments[0] + "/file", "dest-nofollow")
 mount("/data", arguments[1], "src-nofollow", "dest-nofollow")' "$PWD/shared" "$PWD/pointer"
-    expect 0 run_box
-    output_is $'file\nshared'
+    prints $'file\nshared' run_box
     [[ ! -e bundle/rootfs/there ]]
 }
 
@@ -301,8 +279,7 @@ owner_is() {
 @test "mounts: idmap in a joined user namespace uses the mapping of that" {
     needs_root "mapping mounts needs rights over the file system"
     chown -R 5:6 shared
-    make_bundle sleep 1000
-    configure 'user_namespace((0, 100000, 65536))'
+    make_bundle_with 'user_namespace((0, 100000, 65536))' sleep 1000
     start_box
     local joined
     joined=$(printf 'namespace("user", "/proc/%s/ns/user"); ' "$(pid_of_box)")
@@ -312,8 +289,7 @@ owner_is() {
     ln -s ../shared shared
     owner_in_box_is() {
         configure "$2" "$PWD/../shared"
-        expect 0 runtime run --bundle bundle second </dev/null
-        output_is "$1"
+        prints "$1" runtime run --bundle bundle second </dev/null
     }
     make_bundle stat -c %u:%g /data/file
     mkdir -p bundle/rootfs/data
@@ -339,16 +315,14 @@ owner_is() {
     make_bundle stat -c %u /one/file /one/below/file /all/file /all/below/file
     configure 'lists = {"uidMappings": ids((1000, 0, 10)), "gidMappings": ids((1000, 0, 10))}
 mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[0], "rbind", "ridmap", **lists)' "$PWD/shared"
-    expect 0 run_box
-    output_is $'0\n1000\n0\n0'
+    prints $'0\n1000\n0\n0' run_box
 }
 
 @test "mounts: idmap by a runtime that does not own the file system: the error names the kernel's rule" {
     needs_root "a user without a user namespace around the runtime cannot make the mapping"
     make_bundle true
     configure 'share("network", "cgroup"); unmount("/sys", "/sys/fs/cgroup"); mount("/data", arguments[0], uidMappings=ids((0, 0, 1)), gidMappings=ids((0, 0, 1)))' "$PWD"
-    expect 1 unshare --user --map-root-user --mount "$RUNTIME" --root "$PWD/state" run --bundle bundle box
-    stderr_has "mounts["
+    fails 1 "mounts[" unshare --user --map-root-user --mount "$RUNTIME" --root "$PWD/state" run --bundle bundle box
     stderr_has "('/data'): idmap: map the mount: not permitted: the kernel demands CAP_SYS_ADMIN in the user namespace that the file system belongs to"
 }
 
@@ -356,8 +330,7 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     make_bundle true
     local option
     for option in idmap=uids=0-0-1 'idmap=uids=0-0;gids=0-0-1' 'idmap=uids=0-0-1;gids=a-b-c' idmap=users=1; do
-        configure 'config["mounts"] = []; mount("/data", "/tmp", arguments[0])' "$option"
-        is_refused "mounts[0] ('/data'): idmap: "
+        is_refused "mounts[0] ('/data'): idmap: " 'config["mounts"] = []; mount("/data", "/tmp", arguments[0])' "$option"
     done
     configure 'config["mounts"] = []; mount("/data", "/tmp", uidMappings=ids((0, 0, 1)))'
     is_refused "mounts[0]: uidMappings needs gidMappings"
@@ -381,8 +354,7 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
 }
 
 @test "mounts: options of a cgroup mount that cgroup2 does not have are refused" {
-    make_bundle true
-    configure 'mount("/sys/fs/cgroup", "cgroup", "ro", "nsdelegate", kind="cgroup")'
+    make_bundle_with 'mount("/sys/fs/cgroup", "cgroup", "ro", "nsdelegate", kind="cgroup")' true
     expect 0 run_box
     configure 'mount("/sys/fs/cgroup", "cgroup", "ro", "name=systemd", kind="cgroup")'
     is_refused "unknown option 'name=systemd' of a cgroup mount"
@@ -420,10 +392,8 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     expect 0 run_box
     configure 'config["root"]["path"] = "../elsewhere"'
     expect 0 run_box
-    configure 'config["root"]["path"] = "missing"'
-    is_refused "missing"
-    configure 'del config["root"]'
-    is_refused "'root' is missing"
+    is_refused "missing" 'config["root"]["path"] = "missing"'
+    is_refused "'root' is missing" 'del config["root"]'
 }
 
 @test "rootfsPropagation: sets the propagation of the container's root" {
@@ -440,8 +410,7 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     [[ $output == master || $output == - ]]
     is_rootless && return
     configure 'linux["rootfsPropagation"] = "shared"'
-    expect 0 run_box
-    output_is shared
+    prints shared run_box
 }
 
 @test "rootfsPropagation slave: mounts of the host propagate; private: they do not" {
@@ -467,8 +436,7 @@ linux["rootfsPropagation"] = arguments[1]; mount("/data", arguments[0], "rbind",
     mkdir -p bundle/rootfs/secret/dir
     echo secret | tee bundle/rootfs/secret/file >bundle/rootfs/secret/dir/file
     configure 'linux["maskedPaths"] = ["/secret/file", "/secret/dir", "/secret/missing", "/missing/missing"]'
-    expect 0 run_box
-    output_is $'0\n0'
+    prints $'0\n0' run_box
     stderr_is_empty
     make_bundle sh -c 'echo x >/secret/file; touch /secret/dir/x'
     configure 'config["root"]["readonly"] = False; linux["maskedPaths"] = ["/secret/file", "/secret/dir"]'
@@ -482,13 +450,11 @@ linux["rootfsPropagation"] = arguments[1]; mount("/data", arguments[0], "rbind",
     echo text >bundle/rootfs/fixed/file
     configure 'config["root"]["readonly"] = False; mount("/fixed/dir/below", "none", kind="tmpfs")
 linux["readonlyPaths"] = ["/fixed/file", "/fixed/dir", "/missing"]'
-    expect 0 run_box
-    output_is text
+    prints text run_box
 }
 
 @test "maskedPaths, readonlyPaths: must be absolute" {
-    make_bundle true
-    configure 'linux["maskedPaths"] = ["secret"]'
+    make_bundle_with 'linux["maskedPaths"] = ["secret"]' true
     is_refused "linux.maskedPaths[0]: 'secret' is not an absolute path"
     configure 'linux["maskedPaths"] = []; linux["readonlyPaths"] = ["/a", "b"]'
     is_refused "linux.readonlyPaths[1]: 'b' is not an absolute path"

@@ -28,8 +28,7 @@ map_two_ranges() {
 }
 
 @test "namespaces: each of the eight can be new" {
-    make_bundle sh -c "$(print_namespaces)"
-    configure 'namespace("time"); namespace("network")'
+    make_bundle_with 'namespace("time"); namespace("network")' sh -c "$(print_namespaces)"
     is_rootless || configure 'user_namespace((0, 0, 65536))'
     expect 0 run_box
     local i
@@ -44,8 +43,7 @@ map_two_ranges() {
 
 @test "namespaces: unlisted namespaces are shared with the runtime" {
     needs_root "a user needs a user namespace"
-    make_bundle sh -c "$(print_namespaces)"
-    configure 'share("ipc", "network", "uts", "cgroup", "pid"); del config["hostname"]'
+    make_bundle_with 'share("ipc", "network", "uts", "cgroup", "pid"); del config["hostname"]' sh -c "$(print_namespaces)"
     expect 0 run_box
     local i
     for i in "${!KINDS[@]}"; do
@@ -116,17 +114,12 @@ del config["hostname"]' "$holder"
 }
 
 @test "namespaces: a path to no namespace, or to one of another kind, is an error that names the entry" {
-    make_bundle true
-    configure 'namespace("network", "/proc/self/ns/uts")'
+    make_bundle_with 'namespace("network", "/proc/self/ns/uts")' true
     is_refused "'/proc/self/ns/uts' is not a network namespace"
-    configure 'namespace("network", "/missing")'
-    is_refused "].path: open '/missing'"
-    configure 'namespace("network", "relative")'
-    is_refused "'relative' is not an absolute path"
-    configure 'share("network"); linux["namespaces"].append({"type": "pid"})'
-    is_refused "'pid' is given twice"
-    configure 'del linux["namespaces"][-1]; linux["namespaces"][0]["type"] = "moon"'
-    is_refused "linux.namespaces[0].type"
+    is_refused "].path: open '/missing'" 'namespace("network", "/missing")'
+    is_refused "'relative' is not an absolute path" 'namespace("network", "relative")'
+    is_refused "'pid' is given twice" 'share("network"); linux["namespaces"].append({"type": "pid"})'
+    is_refused "linux.namespaces[0].type" 'del linux["namespaces"][-1]; linux["namespaces"][0]["type"] = "moon"'
 }
 
 @test "uidMappings, gidMappings: several ranges, by newuidmap where the runtime has no rights" {
@@ -149,8 +142,7 @@ allow"
     wait_for grep -qx 0:0 out
     configure 'process["args"][2] = "stat -c %u:%g /dev/mqueue"; linux.pop("uidMappings"); linux.pop("gidMappings")
 namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
-    expect 0 runtime run --bundle bundle second </dev/null
-    output_is 0:0
+    prints 0:0 runtime run --bundle bundle second </dev/null
 }
 
 @test "uidMappings: the host sees the program's user as the mapped id" {
@@ -169,16 +161,13 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     expect 0 run_box
     [[ $(tr -s ' ' <<<"${lines[0]}") == " 0 $UID 1" && ${lines[1]} == deny ]]
     configure 'process["user"]["additionalGids"] = [5]'
-    expect 1 run_box
-    stderr_has "process.user.additionalGids: the user namespace denies supplementary groups"
+    fails 1 "process.user.additionalGids: the user namespace denies supplementary groups" run_box
 }
 
 @test "uidMappings: newuidmap refuses ids that the user does not own, and the error says where to look" {
     needs_rootless
-    make_bundle true
-    configure 'user_namespace((0, 5, 10))'
-    expect 1 run_box
-    stderr_has "newgidmap: "
+    make_bundle_with 'user_namespace((0, 5, 10))' true
+    fails 1 "newgidmap: " run_box
     stderr_has "listed in /etc/subgid"
     check_untouched
 }
@@ -188,8 +177,7 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     map_two_ranges
     configure 'process["user"]["uid"] = 5000'
     is_refused "process.user.uid: 5000 is not mapped in the user namespace: linux.uidMappings lacks it"
-    expect 1 runtime plan --bundle bundle
-    stderr_has "linux.uidMappings"
+    fails 1 "linux.uidMappings" runtime plan --bundle bundle
     configure 'process["user"] = {"uid": 0, "gid": 5000}'
     is_refused "process.user.gid: 5000 is not mapped in the user namespace: linux.gidMappings lacks it"
 }
@@ -204,12 +192,10 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     start_box
     wait_for grep -qx 7:7 out
     [[ $(<out) == $'7\n7\n7:7' ]]
-    expect 0 runtime exec box sh -c 'echo >/dev/shm/y; stat -c %u /dev/shm/x /dev/shm/y'
-    output_is $'7\n7'
+    prints $'7\n7' runtime exec box sh -c 'echo >/dev/shm/y; stat -c %u /dev/shm/x /dev/shm/y'
     configure 'process["args"][2] = "stat -c %u:%g /dev/shm"; linux.pop("uidMappings"); linux.pop("gidMappings")
 namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
-    expect 0 runtime run --bundle bundle second </dev/null
-    output_is 7:7
+    prints 7:7 runtime run --bundle bundle second </dev/null
 }
 
 @test "a user's configuration without a user namespace is refused, and the error names the command that writes one" {
@@ -219,35 +205,25 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     runtime spec --bundle bundle
     is_refused "linux.namespaces: without CAP_SYS_ADMIN the container needs a user namespace: 'pysbx-runtime spec --rootless'"
     [[ $stderr != *capabilities* ]]
-    expect 1 runtime plan --bundle bundle
-    stderr_has "spec --rootless"
+    fails 1 "spec --rootless" runtime plan --bundle bundle
 }
 
 @test "uidMappings: contradictions are refused with their position in the document" {
-    make_bundle true
-    configure 'user_namespace((0, 1000, 0))'
+    make_bundle_with 'user_namespace((0, 1000, 0))' true
     is_refused "linux.uidMappings[0].size: must not be 0"
-    configure 'user_namespace((0, 1000, 10), (5, 5000, 10))'
-    is_refused "linux.uidMappings[1]: overlaps with linux.uidMappings[0]"
-    configure 'user_namespace((0, 4294967290, 100))'
-    is_refused "linux.uidMappings[0]: goes beyond the last id"
-    configure 'linux["uidMappings"] = ids(*[(i, i, 1) for i in range(341)])'
-    is_refused "linux.uidMappings: more than 340 mappings"
-    configure 'linux["uidMappings"] = []'
-    is_refused "linux.uidMappings: a new user namespace needs mappings"
-    configure 'user_namespace((0, 1000, 10)); share("user")'
-    is_refused "linux.uidMappings: needs a user namespace"
+    is_refused "linux.uidMappings[1]: overlaps with linux.uidMappings[0]" 'user_namespace((0, 1000, 10), (5, 5000, 10))'
+    is_refused "linux.uidMappings[0]: goes beyond the last id" 'user_namespace((0, 4294967290, 100))'
+    is_refused "linux.uidMappings: more than 340 mappings" 'linux["uidMappings"] = ids(*[(i, i, 1) for i in range(341)])'
+    is_refused "linux.uidMappings: a new user namespace needs mappings" 'linux["uidMappings"] = []'
+    is_refused "linux.uidMappings: needs a user namespace" 'user_namespace((0, 1000, 10)); share("user")'
 }
 
 @test "a user's cgroupsPath that the user may not make is a notice, and a limit on it an error" {
     needs_rootless
-    make_bundle echo ran
-    configure 'linux["cgroupsPath"] = "/not-mine"; linux.pop("resources", None)'
-    expect 0 run_box
-    output_is ran
+    make_bundle_with 'linux["cgroupsPath"] = "/not-mine"; linux.pop("resources", None)' echo ran
+    prints ran run_box
     stderr_has "linux.cgroupsPath: no permission to make cgroup '/not-mine': the container stays in the runtime's cgroup"
-    configure 'linux["resources"] = {"pids": {"limit": 10}}'
-    is_refused "linux.resources.pids.limit"
+    is_refused "linux.resources.pids.limit" 'linux["resources"] = {"pids": {"limit": 10}}'
 }
 
 @test "timeOffsets: the clocks of the container are those of the host plus the offset" {
@@ -267,8 +243,7 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
 }
 
 @test "timeOffsets: need a time namespace, and only two clocks are valid" {
-    make_bundle true
-    configure 'linux["timeOffsets"] = {"monotonic": {"secs": 1}}'
+    make_bundle_with 'linux["timeOffsets"] = {"monotonic": {"secs": 1}}' true
     is_refused "linux.timeOffsets.monotonic: needs a new time namespace"
     configure 'namespace("time"); linux["timeOffsets"] = {"realtime": {"secs": 1}}'
     is_refused "linux.timeOffsets: unknown clock 'realtime'"
@@ -276,18 +251,14 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
 
 @test "cgroup namespace: the container sees its own cgroup as the root" {
     make_bundle sh -c 'grep ^0:: /proc/self/cgroup'
-    expect 0 run_box
-    output_is "0::/"
+    prints "0::/" run_box
 }
 
 @test "hostname, domainname: are set in the UTS namespace, and need one" {
     make_bundle sh -c 'hostname; cat /proc/sys/kernel/domainname'
     configure 'config.update(hostname="inside", domainname="example.org")'
-    expect 0 run_box
-    output_is $'inside\nexample.org'
+    prints $'inside\nexample.org' run_box
     [[ $(uname -n) != inside ]]
-    configure 'config["hostname"] = "x" * 65'
-    is_refused "hostname: longer than 64 bytes"
-    configure 'config["hostname"] = "x"; share("uts")'
-    is_refused "hostname: needs a uts namespace"
+    is_refused "hostname: longer than 64 bytes" 'config["hostname"] = "x" * 65'
+    is_refused "hostname: needs a uts namespace" 'config["hostname"] = "x"; share("uts")'
 }

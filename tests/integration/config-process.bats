@@ -12,16 +12,13 @@ print_sets() {
 @test "process.args, process.env, process.cwd: define the program's start" {
     make_bundle sh -c 'echo "$0 $1|$PWD|$WORD|$HOME"' zero one
     configure 'process["env"].append("WORD=a b"); process["cwd"] = "/var/log"'
-    expect 0 run_box
-    output_is "zero one|/var/log|a b|/root"
+    prints "zero one|/var/log|a b|/root" run_box
 }
 
 @test "process.cwd: is created if it is missing, and must be inside the root" {
     local number refused=0
-    make_bundle pwd
-    configure 'process["cwd"] = "/dev/shm/made/here"'
-    expect 0 run_box
-    output_is /dev/shm/made/here
+    make_bundle_with 'process["cwd"] = "/dev/shm/made/here"' pwd
+    prints /dev/shm/made/here run_box
     make_bundle sh -c '[ "$(stat -c %d:%i .)" = "$(stat -c %d:%i /)" ]'
     # Descriptors that the process has until then: those of the host are refused, and so are those of the container's
     # mounts.
@@ -33,68 +30,53 @@ print_sets() {
         fi
     done
     ((refused > 0))
-    configure 'process["cwd"] = "relative"'
-    is_refused "process.cwd: 'relative' is not an absolute path"
+    is_refused "process.cwd: 'relative' is not an absolute path" 'process["cwd"] = "relative"'
 }
 
 @test "process.args, process.cwd: are required" {
-    make_bundle true
-    configure 'process["args"] = []'
+    make_bundle_with 'process["args"] = []' true
     is_refused "process.args: at least one argument is needed"
-    configure 'process["args"] = ["true"]; del process["cwd"]'
-    is_refused "process: 'cwd' is missing"
+    is_refused "process: 'cwd' is missing" 'process["args"] = ["true"]; del process["cwd"]'
 }
 
 @test "process.user: uid, gid, additionalGids, umask" {
     needs_root "a user has one id here: see config-namespaces"
     make_bundle sh -c 'id -u; id -g; id -G; umask; awk "/^(Uid|Gid)/" /proc/self/status'
     configure 'process["user"] = {"uid": 1000, "gid": 50, "additionalGids": [7, 8, 70000], "umask": 0o027}'
-    expect 0 run_box
-    output_is $'1000\n50\n50 7 8 70000\n0027\nUid:\t1000\t1000\t1000\t1000\nGid:\t50\t50\t50\t50'
+    prints $'1000\n50\n50 7 8 70000\n0027\nUid:\t1000\t1000\t1000\t1000\nGid:\t50\t50\t50\t50' run_box
 }
 
 @test "process.user.umask: applies to created files; the default is 022" {
     make_bundle sh -c 'umask; touch /dev/shm/x; stat -c %a /dev/shm/x'
-    expect 0 run_box
-    output_is $'0022\n644'
+    prints $'0022\n644' run_box
     configure 'process["user"]["umask"] = 0o077'
-    expect 0 run_box
-    output_is $'0077\n600'
+    prints $'0077\n600' run_box
 }
 
 @test "run.oci.keep_original_groups: the caller's groups stay" {
     needs_root "a user's groups are not mapped"
     make_bundle id -G
-    expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
-    output_is 0
+    prints 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
     configure 'config["annotations"] = {"run.oci.keep_original_groups": "1"}'
-    expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
-    output_is "0 11 12"
+    prints "0 11 12" setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
     stderr_is_empty
     configure_policy '{"keepOriginalGroups": false}'
-    expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
-    output_is 0
+    prints 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
     stderr_has "annotation 'run.oci.keep_original_groups' is ignored: it keeps the supplementary groups of the caller"
     configure_policy '{"keepOriginalGroups": true}'
     configure 'user_namespace((0, 0, 1), (11, 11, 2))'
-    expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
-    output_is "0 11 12"
+    prints "0 11 12" setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
     configure 'user_namespace((0, 100000, 1), (5, 11, 2))'
     chown -R 100000:100000 bundle/rootfs
-    expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
-    output_is "0 5 6"
+    prints "0 5 6" setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
 }
 
 @test "process.user: invalid ids are refused" {
-    make_bundle true
-    configure 'process["user"]["uid"] = 4294967295'
+    make_bundle_with 'process["user"]["uid"] = 4294967295' true
     is_refused "process.user.uid"
-    configure 'process["user"] = {"uid": -1}'
-    is_refused "process.user.uid"
-    configure 'process["user"] = {"uid": 0, "additionalGids": [1, "a"]}'
-    is_refused "process.user.additionalGids[1]"
-    configure 'process["user"] = {"uid": 0, "umask": 0o10000}'
-    is_refused "process.user.umask"
+    is_refused "process.user.uid" 'process["user"] = {"uid": -1}'
+    is_refused "process.user.additionalGids[1]" 'process["user"] = {"uid": 0, "additionalGids": [1, "a"]}'
+    is_refused "process.user.umask" 'process["user"] = {"uid": 0, "umask": 0o10000}'
 }
 
 # Assert that a command works with pipes and with files, and that the files belong to the caller afterwards. Its process
@@ -139,8 +121,7 @@ opens_streams() {
     runtime run --detach --bundle bundle detached </dev/null >kept 2>said
     wait_for grep -q end kept
     [[ $(head -n 1 said) == 0 ]]
-    make_bundle stat -Lc %u /proc/self/fd/0
-    configure 'process["user"]["uid"] = 1000'
+    make_bundle_with 'process["user"]["uid"] = 1000' stat -Lc %u /proc/self/fd/0
     [[ $(runtime run --bundle bundle input <log) == 7 ]]
 }
 
@@ -151,8 +132,7 @@ opens_streams() {
     "effective": ["CAP_CHOWN", "CAP_KILL"], "inheritable": ["CAP_CHOWN", "CAP_KILL"], "ambient": ["CAP_CHOWN"]}; process["user"] = {"uid": 0}'
     expect 0 run_box
     # Root's program gets the capabilities that the bounding set allows, capabilities(7).
-    output_has "Inh 21"
-    output_has "Bnd 80000a1"
+    output_has "Inh 21" "Bnd 80000a1"
 }
 
 @test "process.capabilities: a user other than root has the ambient capabilities and no others" {
@@ -160,11 +140,9 @@ opens_streams() {
     make_bundle sh -c "$(print_sets)"
     configure 'process["noNewPrivileges"] = True
 capabilities("CAP_CHOWN", "CAP_KILL"); process["user"] = {"uid": 1000, "gid": 1000, "additionalGids": [7, 9]}'
-    expect 0 run_box
-    output_is $'Inh \nPrm \nEff \nBnd 21\nAmb '
+    prints $'Inh \nPrm \nEff \nBnd 21\nAmb ' run_box
     configure 'capabilities("CAP_KILL", sets="bounding permitted effective inheritable ambient")'
-    expect 0 run_box
-    output_is $'Inh 20\nPrm 20\nEff 20\nBnd 20\nAmb 20'
+    prints $'Inh 20\nPrm 20\nEff 20\nBnd 20\nAmb 20' run_box
 }
 
 @test "process.env: of a variable that is set twice the last value counts, also for PATH and HOME" {
@@ -172,13 +150,11 @@ capabilities("CAP_CHOWN", "CAP_KILL"); process["user"] = {"uid": 1000, "gid": 10
     printf '#!/bin/sh\necho "$ONE $HOME"; env | grep -c ONE=\n' >bundle/rootfs/opt-tool
     mkdir -p bundle/rootfs/opt/bin && mv bundle/rootfs/opt-tool bundle/rootfs/opt/bin/tool && chmod 755 bundle/rootfs/opt/bin/tool
     configure 'process["env"] = ["PATH=/nowhere", "ONE=first", "HOME=/one", "ONE_MORE=x", "PATH=/opt/bin:/bin", "HOME=/two", "ONE=last"]'
-    expect 0 run_box
-    output_is $'last /two\n1'
+    prints $'last /two\n1' run_box
 }
 
 @test "process.env: entries without a name are left out, and one without a value reaches the program" {
-    make_bundle cat /proc/self/environ
-    configure 'process["env"] = ["", "=", "=x", "TOKEN", "A=1"]'
+    make_bundle_with 'process["env"] = ["", "=", "=x", "TOKEN", "A=1"]' cat /proc/self/environ
     expect 0 run_box
     output_is TOKENA=1HOME=/root # without the NULs
 }
@@ -196,15 +172,12 @@ process["capabilities"]["bounding"].append("CAP_NET_BIND_SERVICE")'
 }
 
 @test "process.capabilities: without the object all sets are empty" {
-    make_bundle sh -c "$(print_sets)"
-    configure 'del process["capabilities"]'
-    expect 0 run_box
-    output_is $'Inh \nPrm \nEff \nBnd \nAmb '
+    make_bundle_with 'del process["capabilities"]' sh -c "$(print_sets)"
+    prints $'Inh \nPrm \nEff \nBnd \nAmb ' run_box
 }
 
 @test "process.capabilities: what is unknown or cannot be granted is left out with a warning" {
-    make_bundle sh -c "$(print_sets)"
-    configure 'capabilities("CAP_CHOWN", "CAP_EVERYTHING")'
+    make_bundle_with 'capabilities("CAP_CHOWN", "CAP_EVERYTHING")' sh -c "$(print_sets)"
     expect 0 run_box
     output_has "Bnd 1"
     [[ $stderr == "pysbx-runtime: process.capabilities: 'CAP_EVERYTHING': unknown, and left out" ]]
@@ -240,51 +213,41 @@ process["capabilities"]["bounding"].append("CAP_NET_BIND_SERVICE")'
     configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 100, "hard": 200}, {"type": "RLIMIT_CORE", "soft": 0, "hard": 1024000},
     {"type": "RLIMIT_STACK", "soft": 1048576, "hard": 2097152}, {"type": "RLIMIT_CPU", "soft": 50, "hard": 60},
     {"type": "RLIMIT_AS", "soft": 2**64 - 1, "hard": 2**64 - 1}]'
-    expect 0 run_box
-    output_is $'100\n200\n0\n2000\n1024\n60\nunlimited'
+    prints $'100\n200\n0\n2000\n1024\n60\nunlimited' run_box
 }
 
 @test "process.rlimits: invalid, duplicate and inverted limits are refused; an error for a high limit names the highest possible" {
-    make_bundle true
-    configure 'process["rlimits"] = [{"type": "RLIMIT_SKY", "soft": 1, "hard": 1}]'
+    make_bundle_with 'process["rlimits"] = [{"type": "RLIMIT_SKY", "soft": 1, "hard": 1}]' true
     is_refused "process.rlimits[0].type"
     configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 10, "hard": 10}] * 2'
     is_refused "process.rlimits[1]: 'RLIMIT_NOFILE' is given twice"
     configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 20, "hard": 10}]'
     is_refused "process.rlimits[0].soft: 20 is above the hard limit 10"
     configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 2000000000, "hard": 2000000000}]'
-    expect 1 run_box
-    stderr_has "set RLIMIT_NOFILE to 2000000000:2000000000"
+    fails 1 "set RLIMIT_NOFILE to 2000000000:2000000000" run_box
     stderr_has "the runtime's own hard limit is"
     check_untouched
 }
 
 # bats test_tags=user
 @test "process.oomScoreAdj: applies to the program, and to exec; lowering it needs privilege" {
-    make_bundle sleep 1000
-    configure 'process["oomScoreAdj"] = 321'
+    make_bundle_with 'process["oomScoreAdj"] = 321' sleep 1000
     start_box
-    expect 0 runtime exec box cat /proc/self/oom_score_adj
-    output_is 321
+    prints 321 runtime exec box cat /proc/self/oom_score_adj
     runtime delete --force box
     configure 'process["args"] = ["cat", "/proc/self/oom_score_adj"]'
-    expect 0 run_box
-    output_is 321
-    configure 'process["oomScoreAdj"] = 1001'
-    is_refused "process.oomScoreAdj"
+    prints 321 run_box
+    is_refused "process.oomScoreAdj" 'process["oomScoreAdj"] = 1001'
     if ! setpriv --dump | grep -q 'Capability bounding set:.*sys_resource' || is_rootless; then
         configure 'process["oomScoreAdj"] = -1000'
-        expect 1 run_box
-        stderr_has "process.oomScoreAdj: lowering to -1000 needs CAP_SYS_RESOURCE"
+        fails 1 "process.oomScoreAdj: lowering to -1000 needs CAP_SYS_RESOURCE" run_box
     fi
 }
 
 @test "process.scheduler: policy, nice value and flags" {
     # proc_pid_stat(5): 19 is the nice value, 41 the policy.
-    make_bundle awk '{ print $19, $41 }' /proc/self/stat
-    configure 'process["scheduler"] = {"policy": "SCHED_BATCH", "nice": 5}'
-    expect 0 run_box
-    output_is "5 3"
+    make_bundle_with 'process["scheduler"] = {"policy": "SCHED_BATCH", "nice": 5}' awk '{ print $19, $41 }' /proc/self/stat
+    prints "5 3" run_box
     configure 'process["scheduler"] = {"policy": "SCHED_IDLE", "flags": ["SCHED_FLAG_RESET_ON_FORK"]}'
     expect 0 run_box
     output_is "$(nice) 5" # that of the caller
@@ -292,23 +255,19 @@ process["capabilities"]["bounding"].append("CAP_NET_BIND_SERVICE")'
 
 @test "process.scheduler of exec: policies that a clone would lose are refused where the process is cloned late" {
     needs_root "the runtime of a user gives each container a user namespace"
-    make_bundle sleep 1000
-    configure 'capabilities("CAP_SYS_PTRACE")'
+    make_bundle_with 'capabilities("CAP_SYS_PTRACE")' sleep 1000
     start_box
     cat >process.json <<'JSON'
 {"args": ["awk", "{ print $19, $41 }", "/proc/self/stat"], "cwd": "/", "env": ["PATH=/bin"], "user": {"uid": 0, "gid": 0},
 "scheduler": {"policy": "SCHED_BATCH", "nice": 5}}
 JSON
-    expect 0 runtime exec --process process.json box
-    output_is "5 3"
+    prints "5 3" runtime exec --process process.json box
     sed -i 's/"nice": 5/"flags": ["SCHED_FLAG_RESET_ON_FORK"]/' process.json
-    expect 255 runtime exec --process process.json box
-    stderr_has "process.scheduler would be lost"
+    fails 255 "process.scheduler would be lost" runtime exec --process process.json box
 }
 
 @test "process.scheduler: a real-time policy without permission is an error that names the request" {
-    make_bundle true
-    configure 'process["scheduler"] = {"policy": "SCHED_FIFO", "priority": 10}'
+    make_bundle_with 'process["scheduler"] = {"policy": "SCHED_FIFO", "priority": 10}' true
     expect '[01]' run_box
     ((status == 0)) || stderr_has "process.scheduler: set SCHED_FIFO with nice 0, priority 10"
     is_rootless && ((status == 1))
@@ -318,15 +277,12 @@ JSON
     is_refused "process.scheduler.priority: has no meaning for SCHED_BATCH"
     configure 'process["scheduler"] = {"policy": "SCHED_OTHER", "runtime": 1}'
     is_refused "process.scheduler: runtime, deadline and period have no meaning for SCHED_OTHER"
-    configure 'process["scheduler"] = {"policy": "SCHED_FAST"}'
-    is_refused "process.scheduler.policy"
+    is_refused "process.scheduler.policy" 'process["scheduler"] = {"policy": "SCHED_FAST"}'
 }
 
 @test "process.scheduler.nice: is ignored by policies without nice values, as by the kernel" {
-    make_bundle awk '{ print $41 }' /proc/self/stat
-    configure 'process["scheduler"] = {"policy": "SCHED_IDLE", "nice": 5}'
-    expect 0 run_box
-    output_is 5
+    make_bundle_with 'process["scheduler"] = {"policy": "SCHED_IDLE", "nice": 5}' awk '{ print $41 }' /proc/self/stat
+    prints 5 run_box
     local policy
     for policy in '"SCHED_FIFO", "priority": 10' '"SCHED_RR", "priority": 10' '"SCHED_DEADLINE", "runtime": 1000000, "deadline": 2000000'; do
         configure "process['scheduler'] = {'policy': $policy, 'nice': 5}"
@@ -335,36 +291,29 @@ JSON
 }
 
 @test "process.ioPriority: class and level" {
-    make_bundle ionice
-    configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_BE", "priority": 6}'
+    make_bundle_with 'process["ioPriority"] = {"class": "IOPRIO_CLASS_BE", "priority": 6}' ionice
     expect 0 run_box
-    output_has "best-effort"
-    output_has 6
+    output_has "best-effort" 6
     configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_IDLE"}'
     expect 0 run_box
     output_has idle
     configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_IDLE", "priority": 5}'
     expect 0 strace -f -q -o trace -e trace=ioprio_set "$RUNTIME" run --bundle bundle box
     grep -q '(IOPRIO_CLASS_IDLE, 5)) = 0' trace
-    configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_BE", "priority": 8}'
-    is_refused "process.ioPriority.priority"
+    is_refused "process.ioPriority.priority" 'process["ioPriority"] = {"class": "IOPRIO_CLASS_BE", "priority": 8}'
 }
 
 @test "process.execCPUAffinity: applies to programs of exec, not to the first program" {
-    make_bundle sleep 1000
-    configure 'process["execCPUAffinity"] = {"initial": "0", "final": "0"}'
+    make_bundle_with 'process["execCPUAffinity"] = {"initial": "0", "final": "0"}' sleep 1000
     start_box
-    expect 0 runtime exec box grep Cpus_allowed_list /proc/self/status
-    output_is $'Cpus_allowed_list:\t0'
+    prints $'Cpus_allowed_list:\t0' runtime exec box grep Cpus_allowed_list /proc/self/status
     [[ $(awk '/Cpus_allowed_list/ { print $2 }' "/proc/$(pid_of_box)/status") == $(awk '/Cpus_allowed_list/ { print $2 }' /proc/self/status) ]]
     configure 'process["execCPUAffinity"] = {"initial": "3-1"}'
-    expect 1 runtime create --bundle bundle other
-    stderr_has "process.execCPUAffinity.initial: '3-1' is not a list of CPUs"
+    fails 1 "process.execCPUAffinity.initial: '3-1' is not a list of CPUs" runtime create --bundle bundle other
     runtime delete --force box
     configure 'process["execCPUAffinity"] = {"final": "5000"}'
     start_box
-    expect 255 runtime exec box true
-    stderr_has "process.execCPUAffinity.final: none of the CPUs is available"
+    fails 255 "process.execCPUAffinity.final: none of the CPUs is available" runtime exec box true
 }
 
 @test "process.apparmorProfile, process.selinuxLabel: are errors if the kernel has neither" {
@@ -389,8 +338,7 @@ text = ctypes.create_string_buffer(256)
 number = 250 if platform.machine() == "x86_64" else 219
 ctypes.CDLL(None).syscall(number, 6, -3, text, 256)
 print(text.value.decode().split(";")[-1])'
-    expect 0 run_box
-    output_is box
+    prints box run_box
     expect 0 run_box --no-new-keyring
     [[ $output != box ]]
 }
@@ -413,8 +361,7 @@ receive_terminal() {
 }
 
 @test "process.terminal: the path of the console socket may be longer than sun_path" {
-    make_bundle sh -c 'echo hello; sleep 1000'
-    configure 'process["terminal"] = True'
+    make_bundle_with 'process["terminal"] = True' sh -c 'echo hello; sleep 1000'
     local long
     long=$PWD/$(printf 'd%.0s' {1..150})
     mkdir "$long"
@@ -425,33 +372,26 @@ receive_terminal() {
 }
 
 @test "process.terminal: needs a console socket for create, and a listener on it" {
-    make_bundle true
-    configure 'process["terminal"] = True'
-    expect 1 runtime create --bundle bundle box
-    stderr_has "a console socket is needed unless in the foreground"
+    make_bundle_with 'process["terminal"] = True' true
+    fails 1 "a console socket is needed unless in the foreground" runtime create --bundle bundle box
     check_untouched
-    expect 1 runtime create --bundle bundle --console-socket missing box
-    stderr_has missing
+    fails 1 missing runtime create --bundle bundle --console-socket missing box
     check_untouched
-    configure 'process["consoleSize"] = {"height": 65536, "width": 80}'
-    is_refused "process.consoleSize"
+    is_refused "process.consoleSize" 'process["consoleSize"] = {"height": 65536, "width": 80}'
     configure 'process["terminal"] = False'
     expect 1 runtime create --bundle bundle --console-socket missing box
     check_untouched
 }
 
 @test "process.terminal: input from a pipe, whose end is the end of file, and all output, however much" {
-    make_bundle sh -c 'stty -echo; echo ready; cat; echo end; seq 5000'
-    configure 'process["terminal"] = True'
+    make_bundle_with 'process["terminal"] = True' sh -c 'stty -echo; echo ready; cat; echo end; seq 5000'
     { wait_for grep -q ready out && echo abc; } | runtime run --bundle bundle box >out
     [[ $(tr -d '\r' <out) == $'ready\nabc\nend\n'$(seq 5000) ]]
 }
 
 @test "process.terminal: output of a program that ends before the runtime reads is kept" {
-    make_bundle echo hello
-    configure 'process["terminal"] = True; hook("poststart", "sleep 0.3")'
-    expect 0 "$TESTS/lib/pty" -- "$RUNTIME" run --bundle bundle box
-    output_is hello
+    make_bundle_with 'process["terminal"] = True; hook("poststart", "sleep 0.3")' echo hello
+    prints hello "$TESTS/lib/pty" -- "$RUNTIME" run --bundle bundle box
 }
 
 @test "--pid-file: names the first process, and does not exist after a failure" {
@@ -461,7 +401,6 @@ receive_terminal() {
     wait_for command_line_is "$(<pid)" "sleep 1000"
     make_bundle missing-program
     rm pid
-    expect 1 runtime create --bundle bundle --pid-file pid other
-    stderr_has "executable file \`missing-program\` not found in \$PATH"
+    fails 1 "executable file \`missing-program\` not found in \$PATH" runtime create --bundle bundle --pid-file pid other
     [[ ! -e pid ]]
 }

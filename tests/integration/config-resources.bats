@@ -28,8 +28,7 @@ needs_huge_pages() {
 }
 
 @test "cgroupsPath: absolute from the root of the tree; the cgroup is removed with the container" {
-    make_bundle sleep 1000
-    configure 'linux["cgroupsPath"] = "/group-of-tests/deep/box"'
+    make_bundle_with 'linux["cgroupsPath"] = "/group-of-tests/deep/box"' sleep 1000
     start_box
     [[ $(cgroup_of_box) == /sys/fs/cgroup/group-of-tests/deep/box* ]]
     expect 0 runtime delete --force box
@@ -57,8 +56,7 @@ needs_huge_pages() {
     local path
     for path in /frozen-of-tests /frozen-of-tests/empty /frozen-of-tests/new/deep; do
         configure 'linux["cgroupsPath"] = arguments[0]' "$path"
-        expect 1 runtime run --bundle bundle one </dev/null
-        stderr_has "is frozen, so that no process can start in it"
+        fails 1 "is frozen, so that no process can start in it" runtime run --bundle bundle one </dev/null
         [[ ! -e $RUNTIME_STATE/one && ! -e /sys/fs/cgroup/frozen-of-tests/new ]]
     done
     echo 0 >/sys/fs/cgroup/frozen-of-tests/cgroup.freeze
@@ -112,12 +110,10 @@ needs_huge_pages() {
     configure 'user_namespace((0, 100000, 65536)); process["user"] = {"uid": 7}
 for m in config["mounts"]:
     if m["destination"] == "/sys/fs/cgroup": m["options"].remove("ro")'
-    expect 0 run_box
-    output_is $'7\n7\n65534'
+    prints $'7\n7\n65534' run_box
     configure 'for m in config["mounts"]:
     if m["destination"] == "/sys/fs/cgroup": m["options"].append("ro")'
-    expect 0 run_box
-    output_is $'65534\n65534\n65534'
+    prints $'65534\n65534\n65534' run_box
 }
 
 @test "exec: in a container whose cgroup only distributes limits, and whose init is elsewhere, it gets a cgroup below" {
@@ -131,16 +127,14 @@ for m in config["mounts"]:
     echo +hugetlb >"$own/cgroup.subtree_control"
     expect 0 runtime exec box cat /proc/self/cgroup
     output_has /exec
-    expect 255 runtime exec --cgroup ../.. box true
-    stderr_has "cgroup '../..' leads out of the container's cgroup"
+    fails 255 "cgroup '../..' leads out of the container's cgroup" runtime exec --cgroup ../.. box true
     expect 0 runtime delete --force box
     rmdir /sys/fs/cgroup/moved-by-tests
 }
 
 @test "hugepageLimits: reach hugetlb.SIZE.max" {
     needs_huge_pages
-    make_bundle sleep 1000
-    configure 'linux["resources"]["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]'
+    make_bundle_with 'linux["resources"]["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]' sleep 1000
     start_box
     limit_is hugetlb.2MB.max 4194304
     expect 0 runtime delete --force box
@@ -150,8 +144,7 @@ for m in config["mounts"]:
 
 @test "unified: sets files of the cgroup by name, and no other files" {
     needs_huge_pages
-    make_bundle sleep 1000
-    configure 'linux["resources"]["unified"] = {"hugetlb.2MB.max": "2097152", "cgroup.max.depth": "3"}'
+    make_bundle_with 'linux["resources"]["unified"] = {"hugetlb.2MB.max": "2097152", "cgroup.max.depth": "3"}' sleep 1000
     start_box
     limit_is hugetlb.2MB.max 2097152
     limit_is cgroup.max.depth 3
@@ -165,17 +158,14 @@ for m in config["mounts"]:
         is_refused "linux.resources.unified: '$name' is not the name of a cgroup file"
     done
     configure 'linux["resources"]["unified"] = {"hugetlb.2MB.nonsense": "1"}'
-    expect 1 run_box
-    stderr_has hugetlb.2MB.nonsense
+    fails 1 hugetlb.2MB.nonsense run_box
     check_untouched
 }
 
 @test "resources: a limit without its controller is an error that names it, and nothing remains" {
     ! grep -qw memory /sys/fs/cgroup/cgroup.controllers || skip "this machine has all controllers"
-    make_bundle true
-    configure 'linux["resources"]["memory"] = {"limit": 100000000}'
-    expect 1 run_box
-    stderr_has memory
+    make_bundle_with 'linux["resources"]["memory"] = {"limit": 100000000}' true
+    fails 1 memory run_box
     check_untouched
 }
 
@@ -191,8 +181,7 @@ for m in config["mounts"]:
     make_bundle true
     local change text
     while IFS='|' read -r change text; do
-        configure "linux['resources'] = $change"
-        is_refused "linux.resources.$text"
+        is_refused "linux.resources.$text" "linux['resources'] = $change"
     done <<'CASES'
 {"memory": {"kernel": 1000}}|memory.kernel: not available with cgroup v2
 {"memory": {"swappiness": 10}}|memory.swappiness: not available with cgroup v2
@@ -237,14 +226,11 @@ linux["resources"]["devices"] = [{"allow": False, "access": "rwm"}, {"allow": Tr
 }
 
 @test "devices of resources: rules apply to exec, and update replaces them" {
-    make_bundle sleep 1000
-    configure 'linux["devices"] = [{"path": "/dev/one", "type": "c", "major": 240, "minor": 1}]'
+    make_bundle_with 'linux["devices"] = [{"path": "/dev/one", "type": "c", "major": 240, "minor": 1}]' sleep 1000
     start_box
-    expect 1 runtime exec box head -c 1 /dev/one
-    stderr_has "Operation not permitted"
+    fails 1 "Operation not permitted" runtime exec box head -c 1 /dev/one
     expect 0 runtime update --resources - box <<<'{"devices": [{"allow": false, "access": "rwm"}, {"allow": true, "type": "c", "major": 240, "access": "r"}]}'
-    expect 1 runtime exec box head -c 1 /dev/one
-    stderr_has "No such device or address"
+    fails 1 "No such device or address" runtime exec box head -c 1 /dev/one
 }
 
 @test "pause, resume: use the freezer of the cgroup" {

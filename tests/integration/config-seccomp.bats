@@ -16,8 +16,7 @@ make_cached_bundle() {
     configure 'seccomp("ALLOW", rule("ERRNO", "sethostname"), rule("ERRNO", "acct", errnoRet=int(arguments[0])))' $((BATS_TEST_NUMBER * 100 + RANDOM % 100))
     local cache=$RUNTIME_STATE/.cache/seccomp
     find "$cache" -type f 2>/dev/null | sort >entries || true
-    expect 0 run_box
-    output_is refused
+    prints refused run_box
     cached=$(find "$cache" -type f | sort | comm -13 entries -)
     [[ -f $cached ]]
     origin_is cache
@@ -26,14 +25,12 @@ make_cached_bundle() {
 @test "SCMP_ACT_ERRNO: EPERM, or the number of the rule" {
     make_bundle sh -c 'mkdir /dev/shm/a; rmdir /dev/shm'
     configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", "mkdirat"), rule("ERRNO", "rmdir", "unlinkat", errnoRet=28))'
-    expect 1 run_box
-    stderr_has "'/dev/shm/a': Operation not permitted"
+    fails 1 "'/dev/shm/a': Operation not permitted" run_box
     stderr_has "'/dev/shm': No space left on device"
 }
 
 @test "errnoRet: up to 4094, the highest of libseccomp, or 65535 for a tracer" {
-    make_bundle true
-    configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", errnoRet=4094), rule("TRACE", "rmdir", errnoRet=65535))'
+    make_bundle_with 'seccomp("ALLOW", rule("ERRNO", "mkdir", errnoRet=4094), rule("TRACE", "rmdir", errnoRet=65535))' true
     expect 0 run_box
 }
 
@@ -71,8 +68,7 @@ make_cached_bundle() {
         getuid geteuid getgid getegid getpgrp setpgid setsid getcwd uname readlink readlinkat futex prctl capset capget \
         setuid setgid setgroups setresuid setresgid close_range umask chdir lseek poll sched_getaffinity sysinfo \
         getresuid getresgid sendto recvfrom sendmsg recvmsg tgkill gettid
-    expect 1 run_box
-    stderr_has "No such device"
+    fails 1 "No such device" run_box
 }
 
 @test "syscalls[].args: each comparison refuses the calls that match it" {
@@ -92,13 +88,10 @@ seccomp("ALLOW", rule("ERRNO", "kill", args=[{"index": 1, "op": "SCMP_CMP_" + op
 }
 
 @test "names unknown to the kernel are skipped, unless the profile says that they fail" {
-    make_bundle echo ran
-    configure 'seccomp("ALLOW", rule("ERRNO", "no_such_call", "acct"))'
-    expect 0 run_box
-    output_is ran
+    make_bundle_with 'seccomp("ALLOW", rule("ERRNO", "no_such_call", "acct"))' echo ran
+    prints ran run_box
     configure 'config["annotations"] = {"run.oci.seccomp_fail_unknown_syscall": "1"}'
-    expect 1 run_box
-    stderr_has no_such_call
+    fails 1 no_such_call run_box
     check_untouched
 }
 
@@ -113,24 +106,20 @@ for number in 5000, 163:
     configure 'import subprocess
 names = subprocess.run(["sed", "-n", r"s/^#define __NR_\([a-z0-9_]*\) .*/\1/p", arguments[0]], capture_output=True, text=True).stdout.split()
 seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /usr/include/x86_64-linux-gnu/asm/unistd_64.h
-    expect 0 run_box
-    output_is $'ENOSYS\nEPERM'
+    prints $'ENOSYS\nEPERM' run_box
 }
 
 @test "a profile without noNewPrivileges needs privilege, and applies to the program" {
     make_bundle sh -c 'mkdir /dev/shm/a; grep Seccomp: /proc/self/status'
     configure 'process["noNewPrivileges"] = False; seccomp("ALLOW", rule("ERRNO", "mkdir", "mkdirat"))'
-    expect 0 run_box
-    output_is $'Seccomp:\t2'
+    prints $'Seccomp:\t2' run_box
     stderr_has "Operation not permitted"
 }
 
 @test "exec: the profile applies to programs of a running container" {
-    make_bundle sleep 1000
-    configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", "mkdirat", errnoRet=28))'
+    make_bundle_with 'seccomp("ALLOW", rule("ERRNO", "mkdir", "mkdirat", errnoRet=28))' sleep 1000
     start_box
-    expect 1 runtime exec box mkdir /dev/shm/a
-    stderr_has "No space left on device"
+    fails 1 "No space left on device" runtime exec box mkdir /dev/shm/a
 }
 
 @test "a filter that allows no socket calls: the reason for a failed execve still reaches the caller" {
@@ -139,11 +128,9 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     chmod 0755 bundle/rootfs/bin/bad
     configure 'seccomp("ALLOW", rule("ERRNO", "sendto", "sendmsg"))'
     create_box
-    expect 1 runtime start box
-    stderr_has 'exec `/bin/bad`: its interpreter or dynamic loader is missing'
+    fails 1 'exec `/bin/bad`: its interpreter or dynamic loader is missing' runtime start box
     runtime delete --force box
-    expect 1 run_box
-    stderr_has 'exec `/bin/bad`: its interpreter or dynamic loader is missing'
+    fails 1 'exec `/bin/bad`: its interpreter or dynamic loader is missing' run_box
 }
 
 @test "exec: if programs may trace entering processes, the filter must allow new processes and has no listener" {
@@ -156,15 +143,13 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     runtime delete --force box
     configure 'seccomp("ALLOW", rule("KILL_PROCESS", "clone"))'
     start_box
-    expect 255 timeout 60 "$RUNTIME" exec box true
-    stderr_has "the process ended before it was ready"
+    fails 255 "the process ended before it was ready" timeout 60 "$RUNTIME" exec box true
     runtime delete --force box
     hold "$TESTS/lib/seccomp-agent" "$PWD/agent" "$PWD/state" EXDEV
     wait_for test -S agent
     configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir", "mkdirat"), listenerPath=arguments[0])' "$PWD/agent"
     start_box
-    expect 255 runtime exec box true
-    stderr_has "its processes may trace others, and its filter has a listener"
+    fails 255 "its processes may trace others, and its filter has a listener" runtime exec box true
 }
 
 # pidfd_getfd(2): a user other than root has no rights over a process that has become root of its user namespace.
@@ -174,8 +159,7 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     wait_for test -S agent
     make_bundle sh -c 'mkdir /dev/shm/a; echo "$?"'
     configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir", "mkdirat"), listenerPath=arguments[0], listenerMetadata="for the agent")' "$PWD/agent"
-    expect 0 run_box
-    output_is 1
+    prints 1 run_box
     stderr_has "Invalid cross-device link"
     output=$(<state)
     output_holds 'it["fds"] == ["seccompFd"] and it["metadata"] == "for the agent" and it["pid"] > 0'
@@ -196,24 +180,20 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
 }
 
 @test "listenerPath: is required for SCMP_ACT_NOTIFY, and an agent must listen" {
-    make_bundle true
-    configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir"))'
+    make_bundle_with 'seccomp("ALLOW", rule("NOTIFY", "mkdir"))' true
     is_refused "linux.seccomp.listenerPath: needed for the action 'SCMP_ACT_NOTIFY'"
     configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir"), listenerPath="agent")'
     is_refused "linux.seccomp.listenerPath: 'agent' is not an absolute path"
     is_rootless && return
     configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir"), listenerPath="/missing/agent")'
-    expect 1 run_box
-    stderr_has "/missing/agent"
+    fails 1 "/missing/agent" run_box
     check_untouched
 }
 
 @test "an invalid profile is refused with the position of the error" {
-    make_bundle true
-    configure 'seccomp("FORGET")'
+    make_bundle_with 'seccomp("FORGET")' true
     is_refused "linux.seccomp.defaultAction"
-    configure 'seccomp("ALLOW", rule("PONDER", "mkdir"))'
-    is_refused "linux.seccomp.syscalls[0].action"
+    is_refused "linux.seccomp.syscalls[0].action" 'seccomp("ALLOW", rule("PONDER", "mkdir"))'
     configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", args=[{"index": 6, "op": "SCMP_CMP_EQ", "value": 0}]))'
     is_refused "linux.seccomp.syscalls[0].args[0].index"
     local number
@@ -222,15 +202,12 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
         is_refused "linux.seccomp.syscalls[0].errnoRet: $number is out of range (0 to 4094)"
         configure "seccomp('ERRNO', defaultErrnoRet=$number)"
         is_refused "linux.seccomp.defaultErrnoRet: $number is out of range (0 to 4094)"
-        expect 1 runtime plan --bundle bundle
-        stderr_has "(0 to 4094)"
+        fails 1 "(0 to 4094)" runtime plan --bundle bundle
     done
     configure 'seccomp("ALLOW", rule("TRACE", "mkdir", errnoRet=65536))'
     is_refused "linux.seccomp.syscalls[0].errnoRet: 65536 is out of range (0 to 65535)"
-    configure 'seccomp("ALLOW", rule("ERRNO", "mkdir"), architectures=["SCMP_ARCH_ABACUS"])'
-    is_refused "SCMP_ARCH_ABACUS"
-    configure 'seccomp("ALLOW", rule("ERRNO", "mkdir"), flags=["SECCOMP_FILTER_FLAG_WISH"])'
-    is_refused "SECCOMP_FILTER_FLAG_WISH"
+    is_refused "SCMP_ARCH_ABACUS" 'seccomp("ALLOW", rule("ERRNO", "mkdir"), architectures=["SCMP_ARCH_ABACUS"])'
+    is_refused "SECCOMP_FILTER_FLAG_WISH" 'seccomp("ALLOW", rule("ERRNO", "mkdir"), flags=["SECCOMP_FILTER_FLAG_WISH"])'
 }
 
 @test "run.oci.seccomp_bpf_data: a program in base64 instead of a profile" {
@@ -240,16 +217,13 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     configure 'import base64, struct
 config["annotations"] = {"run.oci.seccomp_bpf_data": base64.b64encode(struct.pack("HBBI", 6, 0, 0, 0x7fff0000)).decode()}'
     origin_is annotation
-    expect 0 run_box
-    output_is ran
-    configure 'config["annotations"] = {"run.oci.seccomp_bpf_data": "not base64"}'
-    is_refused "run.oci.seccomp_bpf_data"
+    prints ran run_box
+    is_refused "run.oci.seccomp_bpf_data" 'config["annotations"] = {"run.oci.seccomp_bpf_data": "not base64"}'
 }
 
 @test "cache: the second container with a profile uses the first one's filter, another profile does not" {
     make_cached_bundle
-    expect 0 run_box
-    output_is refused
+    prints refused run_box
     configure 'linux["seccomp"]["syscalls"][0]["errnoRet"] = 5'
     origin_is compiled
 }
@@ -276,6 +250,5 @@ config["annotations"] = {"run.oci.seccomp_bpf_data": base64.b64encode(struct.pac
         chown 1000 "$cached"
         origin_is compiled
     fi
-    expect 0 run_box
-    output_is refused
+    prints refused run_box
 }

@@ -28,8 +28,7 @@ confine() {
 
 # Assert that the configuration is refused with this text, and that its program does not run.
 is_not_confined() {
-    expect 1 confine
-    stderr_has "$1"
+    fails 1 "$1" confine
     [[ ! -e area/ran ]]
 }
 
@@ -49,8 +48,7 @@ is_not_confined() {
         ulimit -n; cat /etc/passwd; echo x >area-of-root; echo x >'"$PWD"'/area/file && echo written; setsid true'
     expect '*' confine
     output_is $'CapPrm: 0000000000000000\nCapEff: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2\n100\nwritten'
-    stderr_has "/etc/passwd: Permission denied"
-    stderr_has "Operation not permitted"
+    stderr_has "/etc/passwd: Permission denied" "Operation not permitted"
     [[ ! -e /area-of-root ]]
 }
 
@@ -159,16 +157,13 @@ TABLE
     make_confined sh -c 'id -u; id -g; id -G'
     configure 'process["user"] = {"uid": 54321, "gid": 54322}'
     if is_rootless; then
-        expect 1 confine
-        stderr_has "only root can choose another user"
+        fails 1 "only root can choose another user" confine
     else
-        expect 0 confine
-        output_is $'54321\n54322\n54322'
+        prints $'54321\n54322\n54322' confine
     fi
 }
 
 @test "confine: a program that is not there" {
     make_confined no-such-program
-    expect 127 confine
-    stderr_has "no-such-program"
+    fails 127 "no-such-program" confine
 }

@@ -12,16 +12,14 @@ load ../lib/podman.bash
 
 @test "podman run: a misspelt annotation is told at the terminal, and in the log" {
     local meant="annotation 'run.pysbx.landlok': not known to this release, and ignored; is 'run.pysbx.landlock' meant?"
-    expect 0 podman run --name box --network none --annotation run.pysbx.landlok=default "$BUSYBOX" echo hi
-    output_is hi
+    prints hi podman run --name box --network none --annotation run.pysbx.landlok=default "$BUSYBOX" echo hi
     stderr_has "$meant"
     expect 0 podman logs box
     stderr_has "$meant"
 }
 
 @test "podman run: descriptors of the caller are not inherited" {
-    expect 0 podman run --rm --network none "$BUSYBOX" sh -c 'ls /proc/1/fd; :' 7</etc/passwd 8</etc/passwd
-    output_is $'0\n1\n2'
+    prints $'0\n1\n2' podman run --rm --network none "$BUSYBOX" sh -c 'ls /proc/1/fd; :' 7</etc/passwd 8</etc/passwd
 }
 
 @test "podman run: LISTEN_FDS of socket activation reach process 1" {
@@ -102,8 +100,7 @@ PYTHON
     mkdir hooks
     echo '{ "version": "1.0.0", "when": { "always": true }, "stages": ["createRuntime"],
         "hook": { "path": "/bin/false" } }' >hooks/fail.json
-    expect 126 podman --hooks-dir "$PWD/hooks" run --rm --network none "$BUSYBOX" true
-    stderr_has hook
+    fails 126 hook podman --hooks-dir "$PWD/hooks" run --rm --network none "$BUSYBOX" true
 }
 
 @test "podman --hooks-dir: the last output of a failing hook is in the error" {
@@ -131,8 +128,7 @@ PYTHON
 
 @test "podman run --annotation: reaches the runtime's configuration" {
     start_sleeper --name sleeper --annotation org.example.key=value
-    expect 0 podman inspect --format '{{index .Config.Annotations "org.example.key"}}' sleeper
-    output_is value
+    prints value podman inspect --format '{{index .Config.Annotations "org.example.key"}}' sleeper
 }
 
 @test "podman run: a Python program, with modules, threads and sub-processes" {

@@ -30,10 +30,8 @@ build() {
 @test "buildah run --runtime: output and exit code; a missing program, and one that is not executable" {
     expect 5 run_box box sh -c 'echo out; exit 5'
     output_is out
-    expect 1 run_box box no-such-program
-    stderr_has 'executable file `no-such-program` not found in $PATH'
-    expect 1 run_box box /etc/passwd
-    stderr_has "permission denied"
+    fails 1 'executable file `no-such-program` not found in $PATH' run_box box no-such-program
+    fails 1 "permission denied" run_box box /etc/passwd
 }
 
 @test "buildah run --user, --workingdir, --env, --hostname, --cap-drop, --volume, --mount" {
@@ -52,8 +50,7 @@ build() {
 
 @test "buildah run --runtime-flag: reaches the runtime, an unknown one is named" {
     expect 0 run_box --runtime-flag log-level=error box true
-    expect 1 run_box --runtime-flag no-such-option box true
-    stderr_has no-such-option
+    fails 1 no-such-option run_box --runtime-flag no-such-option box true
 }
 
 @test "buildah run: an interpreter is prewarmed, as in every other container" {
@@ -62,8 +59,7 @@ build() {
     local program='print("warm" if "/pysbx-runtime/warm/" in open("/proc/self/maps").read() else "cold")'
     run_box python python3 -c "$program"
     run_box python python3 -c "$program"
-    expect 0 run_box python python3 -c "$program"
-    output_is warm
+    prints warm run_box python python3 -c "$program"
 }
 
 @test "buildah build --runtime: RUN, USER, COPY; a failing step gives its exit code" {
@@ -71,8 +67,7 @@ build() {
     printf '%s\n' "FROM $BUSYBOX" 'COPY file /' 'RUN cat /file >/made; id -u >>/made' \
         'USER user' 'RUN id -u >/tmp/made' >Containerfile
     expect 0 build
-    expect 0 podman run --rm --network none localhost/built cat /made /tmp/made
-    output_is $'copied\n0\n1000'
+    prints $'copied\n0\n1000' podman run --rm --network none localhost/built cat /made /tmp/made
     podman rmi localhost/built
     printf '%s\n' "FROM $BUSYBOX" 'RUN exit 4' >Containerfile
     expect 4 build
@@ -81,8 +76,7 @@ build() {
 @test "buildah build --ulimit, --cap-drop" {
     printf '%s\n' "FROM $BUSYBOX" 'RUN ulimit -n >/tmp/made; grep CapEff /proc/self/status >>/tmp/made' >Containerfile
     expect 0 build --ulimit nofile=64:64 --cap-drop ALL
-    expect 0 podman run --rm --network none localhost/built cat /tmp/made
-    output_is $'64\nCapEff:\t0000000000000000'
+    prints $'64\nCapEff:\t0000000000000000' podman run --rm --network none localhost/built cat /tmp/made
     podman rmi localhost/built
 }
 

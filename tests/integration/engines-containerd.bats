@@ -83,10 +83,8 @@ task_is() {
 @test "ctr run --runc-binary: output and exit code; a missing program, and one that is not executable" {
     expect 7 run_box "$BUSYBOX" box sh -c 'echo out; exit 7'
     output_is out
-    expect 1 run_box "$BUSYBOX" box no-such-program
-    stderr_has 'executable file `no-such-program` not found in $PATH'
-    expect 1 run_box "$BUSYBOX" box /etc/passwd
-    stderr_has "permission denied"
+    fails 1 'executable file `no-such-program` not found in $PATH' run_box "$BUSYBOX" box no-such-program
+    fails 1 "permission denied" run_box "$BUSYBOX" box /etc/passwd
 }
 
 @test "ctr run: options reach the container" {
@@ -102,16 +100,14 @@ task_is() {
     for option in --no-pivot "--runc-root $ENGINE/other" "--cgroup /parent/box" --net-host \
         "--with-ns network:/proc/1/ns/net" --privileged; do
         # shellcheck disable=SC2086 # an option and its value
-        expect 0 run_box $option "$BUSYBOX" box echo here
-        output_is here
+        prints here run_box $option "$BUSYBOX" box echo here
     done
     rmdir /sys/fs/cgroup/parent
 }
 
 @test "ctr run --memory-limit: is set" {
     needs_limits memory
-    expect 0 run_box --memory-limit 67108864 "$BUSYBOX" box cat /sys/fs/cgroup/memory.max
-    output_is 67108864
+    prints 67108864 run_box --memory-limit 67108864 "$BUSYBOX" box cat /sys/fs/cgroup/memory.max
 }
 
 @test "ctr run --tty" {
@@ -145,8 +141,7 @@ print("restored", park(), file=open("/modules/restored", "w"), flush=True)'
     expect 6 "$TESTS/lib/pty" --expect /dev/pts/ --send '\n' -- ctr task exec --tty --exec-id two box \
         sh -c 'tty; read -r line; exit 6'
     output_has /dev/pts/
-    expect 1 ctr task exec --exec-id three box no-such-program
-    stderr_has "no such file or directory"
+    fails 1 "no such file or directory" ctr task exec --exec-id three box no-such-program
 }
 
 @test "ctr task exec --detach, ctr task ps, ctr task kill --exec-id" {
@@ -190,8 +185,7 @@ print("restored", park(), file=open("/modules/restored", "w"), flush=True)'
 
 @test "ctr task checkpoint: is refused with a reason" {
     start_box box sleep 1000
-    expect 1 ctr task checkpoint box
-    stderr_has "its program is no Python that was started warm"
+    fails 1 "its program is no Python that was started warm" ctr task checkpoint box
     task_is box RUNNING
 }
 
@@ -240,12 +234,9 @@ container_is() {
     make_pod
     start_in_pod "$BUSYBOX" '["sh", "-c", "echo out; sleep 1000"]'
     container_is RUNNING
-    expect 0 cri exec --sync "$container" echo inside
-    output_is inside
-    expect 1 cri exec --sync "$container" sh -c 'exit 3'
-    stderr_has "exited with 3"
-    expect 1 cri exec --sync "$container" no-such-program
-    stderr_has 'not found in $PATH'
+    prints inside cri exec --sync "$container" echo inside
+    fails 1 "exited with 3" cri exec --sync "$container" sh -c 'exit 3'
+    fails 1 'not found in $PATH' cri exec --sync "$container" no-such-program
     wait_for eval '[[ $(cri logs "$container") == out ]]'
     cri stop --timeout 0 "$container"
     container_is EXITED
@@ -258,11 +249,9 @@ container_is() {
     make_pod
     start_in_pod "$BUSYBOX" '["sh", "-c", "exit 6"]'
     wait_for container_is EXITED
-    expect 0 cri inspect --output go-template --template '{{.status.exitCode}}' "$container"
-    output_is 6
+    prints 6 cri inspect --output go-template --template '{{.status.exitCode}}' "$container"
     cri rm "$container"
-    expect 1 start_in_pod "$BUSYBOX" '["no-such-program"]'
-    stderr_has 'not found in $PATH'
+    fails 1 'not found in $PATH' start_in_pod "$BUSYBOX" '["no-such-program"]'
 }
 
 @test "crictl runp: annotations of a pod reach the runtime, Python is warm" {
@@ -274,8 +263,7 @@ container_is() {
 
 @test "crictl runp: a pod that requires a warm start is refused, because its sandbox does not run Python" {
     needs_engine crictl
-    expect 1 make_pod '{ "run.pysbx.warm": "require" }'
-    stderr_has "run.pysbx.warm=require"
+    fails 1 "run.pysbx.warm=require" make_pod '{ "run.pysbx.warm": "require" }'
 }
 
 @test "ctr run: no mount of the container is a peer of a mount of the host" {

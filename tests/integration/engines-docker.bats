@@ -58,8 +58,7 @@ status_is() {
     expect 0 docker info --format '{{json .Runtimes}}'
     output_has "$RUNTIME"
     expect 0 docker create --runtime pysbx-runtime --network none "$BUSYBOX" true
-    expect 0 docker inspect --format '{{.HostConfig.Runtime}}' "$output"
-    output_is pysbx-runtime
+    prints pysbx-runtime docker inspect --format '{{.HostConfig.Runtime}}' "$output"
 }
 
 @test "docker run: the exit code of the program, and of a signal that ended it" {
@@ -68,11 +67,9 @@ status_is() {
 }
 
 @test "docker run: 127 for a missing program, 126 for one that is not executable" {
-    expect 127 run_box "$BUSYBOX" no-such-program
-    stderr_has 'no-such-program'
+    fails 127 'no-such-program' run_box "$BUSYBOX" no-such-program
     expect 127 run_box "$BUSYBOX" /no/such/program
-    expect 126 run_box "$BUSYBOX" /etc/passwd
-    stderr_has "permission denied"
+    fails 126 "permission denied" run_box "$BUSYBOX" /etc/passwd
     expect 126 run_box "$BUSYBOX" /etc
 }
 
@@ -87,8 +84,7 @@ status_is() {
         sh -c 'touch /tmp/a; touch /a 2>/dev/null || echo refused
             grep -E "^(CapEff|NoNewPrivs|Seccomp):" /proc/self/status'
     output_is $'refused\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2'
-    expect 0 run_box --security-opt seccomp=unconfined "$BUSYBOX" grep Seccomp: /proc/self/status
-    output_is $'Seccomp:\t0'
+    prints $'Seccomp:\t0' run_box --security-opt seccomp=unconfined "$BUSYBOX" grep Seccomp: /proc/self/status
 }
 
 @test "docker run --volume, --mount, --device, --shm-size" {
@@ -103,8 +99,7 @@ status_is() {
 }
 
 @test "docker volume: is filled from the image and keeps later writes" {
-    expect 0 run_box --volume kept:/home "$BUSYBOX" sh -c 'ls /home; echo 1 >/home/new'
-    output_is user
+    prints user run_box --volume kept:/home "$BUSYBOX" sh -c 'ls /home; echo 1 >/home/new'
     expect 0 run_box --volume kept:/home "$BUSYBOX" cat /home/new
     docker volume rm kept
 }
@@ -113,8 +108,7 @@ status_is() {
     expect 0 run_box --ulimit nofile=99:100 --sysctl net.ipv4.ip_forward=1 --oom-score-adj 300 "$BUSYBOX" \
         sh -c 'ulimit -n; ulimit -Hn; cat /proc/sys/net/ipv4/ip_forward /proc/self/oom_score_adj'
     output_is $'99\n100\n1\n300'
-    expect 125 run_box --sysctl kernel.no_such=1 "$BUSYBOX" true
-    stderr_has kernel.no_such
+    fails 125 kernel.no_such run_box --sysctl kernel.no_such=1 "$BUSYBOX" true
 }
 
 @test "docker run --memory, --cpus: limits are set" {
@@ -127,18 +121,15 @@ status_is() {
 @test "docker run --pids-limit, docker update: limits are set and changed" {
     needs_limits pids
     start_box --name box --pids-limit 50 "$BUSYBOX" sleep 1000
-    expect 0 docker exec box cat /sys/fs/cgroup/pids.max
-    output_is 50
+    prints 50 docker exec box cat /sys/fs/cgroup/pids.max
     expect 0 docker update --pids-limit 60 box
-    expect 0 docker exec box cat /sys/fs/cgroup/pids.max
-    output_is 60
+    prints 60 docker exec box cat /sys/fs/cgroup/pids.max
 }
 
 @test "docker run: the bridge assigns an address, and reaches other containers" {
     docker run --detach --name server "$BUSYBOX" nc -l -p 80 -e echo hello >/dev/null
     address=$(docker inspect --format '{{.NetworkSettings.IPAddress}}' server)
-    expect 0 docker run --rm "$BUSYBOX" sh -c "for i in \$(seq 60); do nc $address 80 && exit; sleep 1; done; exit 1"
-    output_is hello
+    prints hello docker run --rm "$BUSYBOX" sh -c "for i in \$(seq 60); do nc $address 80 && exit; sleep 1; done; exit 1"
 }
 
 @test "docker run --network container:, --pid container:, --ipc container: join" {
@@ -154,16 +145,14 @@ status_is() {
     expect 3 "$TESTS/lib/pty" --expect /dev/pts/ --send '\n' -- docker run --rm --network none -it "$BUSYBOX" \
         sh -c 'tty; read -r line; exit 3'
     output_has /dev/pts/0
-    expect 0 run_box --interactive "$BUSYBOX" cat <<<given
-    output_is given
+    prints given run_box --interactive "$BUSYBOX" cat <<<given
 }
 
 @test "docker exec: output, exit code, user, directory, environment, terminal" {
     start_box --name box "$BUSYBOX" sleep 1000
     expect 9 docker exec --user 1000 --workdir /tmp --env A=b box sh -c 'id -u; pwd; echo $A; exit 9'
     output_is $'1000\n/tmp\nb'
-    expect 0 docker exec --interactive box cat <<<given
-    output_is given
+    prints given docker exec --interactive box cat <<<given
     expect 6 "$TESTS/lib/pty" --expect /dev/pts/ --send '\n' -- docker exec -it box sh -c 'tty; read -r line; exit 6'
     output_has /dev/pts/
     expect 143 docker exec box sh -c 'kill -TERM $$'
@@ -175,8 +164,7 @@ status_is() {
     start_box --name box "$BUSYBOX" sleep 1000
     docker exec --detach box sleep 2000
     wait_for eval '[[ $(docker top box -o pid,args) == *"sleep 1000"*"sleep 2000"* ]]'
-    expect 0 docker stats --no-stream --format '{{.Name}}' box
-    output_is box
+    prints box docker stats --no-stream --format '{{.Name}}' box
 }
 
 @test "docker pause, unpause: the state is visible, and exec is refused while paused" {
@@ -195,8 +183,7 @@ status_is() {
     wait_for eval '[[ $(docker logs polite) == ready ]]'
     docker stop --time 60 polite
     docker stop --time 0 stubborn
-    expect 0 docker inspect --format '{{.State.ExitCode}}' polite stubborn
-    output_is $'4\n137'
+    prints $'4\n137' docker inspect --format '{{.State.ExitCode}}' polite stubborn
 }
 
 @test "docker kill, wait, start, restart, rename: a container is used again" {
@@ -204,8 +191,7 @@ status_is() {
     docker kill --signal HUP box
     status_is box running
     docker kill box
-    expect 0 docker wait box
-    output_is 137
+    prints 137 docker wait box
     docker start box
     docker restart --time 0 box
     docker rename box other
@@ -216,15 +202,13 @@ status_is() {
 @test "docker run --restart: a program that fails is started again" {
     start_box --name box --restart on-failure:2 "$BUSYBOX" sh -c 'echo again; exit 3'
     wait_for eval '[[ $(docker inspect --format "{{.RestartCount}} {{.State.Status}}" box) == "2 exited" ]]'
-    expect 0 docker logs box
-    output_is $'again\nagain\nagain'
+    prints $'again\nagain\nagain' docker logs box
 }
 
 @test "docker logs: both streams, from a container that has ended" {
     start_box --name box "$BUSYBOX" sh -c 'echo out; echo err >&2'
     docker wait box
-    expect 0 docker logs box
-    output_is out
+    prints out docker logs box
     [[ $stderr == err ]]
 }
 
@@ -240,13 +224,10 @@ status_is() {
     start_box --name box "$BUSYBOX" sleep 1000
     echo given >file
     docker cp file box:/file
-    expect 0 docker exec box cat /file
-    output_is given
-    expect 0 docker diff box
-    output_is "A /file"
+    prints given docker exec box cat /file
+    prints "A /file" docker diff box
     docker commit box changed
-    expect 0 run_box changed cat /file
-    output_is given
+    prints given run_box changed cat /file
     docker rm --force box
     docker rmi changed
 }
@@ -254,8 +235,7 @@ status_is() {
 @test "docker build: RUN goes through the default runtime" {
     printf '%s\n' "FROM $BUSYBOX" 'RUN id -u >/made' 'USER user' 'RUN id -u >/tmp/made' >Dockerfile
     expect 0 docker build --network none --quiet --tag built .
-    expect 0 run_box built cat /made /tmp/made
-    output_is $'0\n1000'
+    prints $'0\n1000' run_box built cat /made /tmp/made
     docker rmi built
     printf '%s\n' "FROM $BUSYBOX" 'RUN exit 4' >Dockerfile
     expect '*' docker build --network none --force-rm .
@@ -264,8 +244,7 @@ status_is() {
 }
 
 @test "docker run --privileged" {
-    expect 0 run_box --privileged "$BUSYBOX" sh -c 'mkdir /mnt && mount -t tmpfs tmpfs /mnt && echo mounted'
-    output_is mounted
+    prints mounted run_box --privileged "$BUSYBOX" sh -c 'mkdir /mnt && mount -t tmpfs tmpfs /mnt && echo mounted'
 }
 
 @test "docker run: a failed start leaves only a container that can be removed" {
@@ -287,8 +266,7 @@ status_is() {
     local program='print("warm" if "/pysbx-runtime/warm/" in open("/proc/self/maps").read() else "cold")'
     run_box "$PYTHON" python3 -c "$program"
     run_box "$PYTHON" python3 -c "$program"
-    expect 0 run_box "$PYTHON" python3 -c "$program"
-    output_is warm
+    prints warm run_box "$PYTHON" python3 -c "$program"
 }
 
 @test "docker run: no mount of the container is a peer of a mount of the host" {

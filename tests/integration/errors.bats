@@ -9,17 +9,13 @@ load ../lib/podman.bash
 }
 
 @test "podman --runtime-flag: an unknown option of the runtime is 126 and named" {
-    expect 126 podman --runtime-flag no-such-option run --rm --network none "$BUSYBOX" true
-    stderr_has no-such-option
+    fails 126 no-such-option podman --runtime-flag no-such-option run --rm --network none "$BUSYBOX" true
 }
 
 @test "podman run: a program not found is 127, and the text says which directories were searched" {
-    expect 127 podman run --rm --network none "$BUSYBOX" no-such-program
-    stderr_has "executable file"
-    stderr_has 'not found in $PATH'
-    stderr_has "no such file or directory"
-    expect 127 podman run --rm --network none "$BUSYBOX" /no/such/program
-    stderr_has "/no/such/program"
+    fails 127 "executable file" podman run --rm --network none "$BUSYBOX" no-such-program
+    stderr_has 'not found in $PATH' "no such file or directory"
+    fails 127 "/no/such/program" podman run --rm --network none "$BUSYBOX" /no/such/program
 }
 
 # Podman accepts any case, docker(1) does not, and its exit codes depend on it.
@@ -41,8 +37,7 @@ load ../lib/podman.bash
 }
 
 @test "podman run: a file without execute permission is 126" {
-    expect 126 podman run --rm --network none "$BUSYBOX" /etc/passwd
-    stderr_has "permission denied"
+    fails 126 "permission denied" podman run --rm --network none "$BUSYBOX" /etc/passwd
 }
 
 @test "podman run: a directory is 126" {
@@ -58,17 +53,14 @@ load ../lib/podman.bash
 
 @test "podman exec: not found is 127, not executable is 126" {
     start_sleeper --name sleeper
-    expect 127 podman exec sleeper no-such-program
-    stderr_has "executable file"
-    expect 126 podman exec sleeper /etc/passwd
-    stderr_has "permission denied"
+    fails 127 "executable file" podman exec sleeper no-such-program
+    fails 126 "permission denied" podman exec sleeper /etc/passwd
     expect 126 podman exec sleeper /etc
 }
 
 @test "podman exec --workdir: a missing directory is 127 and named" {
     start_sleeper --name sleeper
-    expect 127 podman exec -w /missing sleeper true
-    stderr_has '/missing'
+    fails 127 '/missing' podman exec -w /missing sleeper true
     stderr_has "no such file or directory"
 }
 
@@ -89,13 +81,11 @@ load ../lib/podman.bash
 }
 
 @test "podman --runtime-flag debug: works, with the runtime's own debug output" {
-    expect 0 podman --runtime-flag debug run --rm --network none "$BUSYBOX" echo out
-    output_is out
+    prints out podman --runtime-flag debug run --rm --network none "$BUSYBOX" echo out
 }
 
 @test "podman info: names the runtime and its version" {
-    expect 0 podman info --format '{{.Host.OCIRuntime.Path}}'
-    output_is "$RUNTIME"
+    prints "$RUNTIME" podman info --format '{{.Host.OCIRuntime.Path}}'
     expect 0 podman info --format '{{.Host.OCIRuntime.Version}}'
     output_has "version "
 }

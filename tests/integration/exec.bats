@@ -43,8 +43,7 @@ load ../lib/podman.bash
 @test "podman exec --privileged: all capabilities, for this process only" {
     needs_root "rootless Podman's own bounding set decides"
     start_sleeper --name sleeper
-    expect 0 podman exec --privileged sleeper sh -c 'grep CapEff /proc/self/status /proc/1/status | sort -u | wc -l'
-    output_is 2
+    prints 2 podman exec --privileged sleeper sh -c 'grep CapEff /proc/self/status /proc/1/status | sort -u | wc -l'
 }
 
 @test "podman exec: no descriptor of the runtime is open" {
@@ -56,15 +55,13 @@ load ../lib/podman.bash
 @test "podman exec --preserve-fds: descriptors are passed on" {
     start_sleeper --name sleeper
     echo three >3.txt
-    expect 0 podman exec --preserve-fds 1 sleeper sh -c 'cat <&3' 3<3.txt
-    output_is three
+    prints three podman exec --preserve-fds 1 sleeper sh -c 'cat <&3' 3<3.txt
 }
 
 @test "podman exec: joins the container's cgroup" {
     needs_cgroups
     start_sleeper --name sleeper
-    expect 0 podman exec sleeper sh -c 'test "$(cat /proc/self/cgroup)" = "$(cat /proc/1/cgroup)" && echo same'
-    output_is same
+    prints same podman exec sleeper sh -c 'test "$(cat /proc/self/cgroup)" = "$(cat /proc/1/cgroup)" && echo same'
 }
 
 @test "podman exec --detach: the process runs on after the command returns" {
@@ -89,8 +86,7 @@ load ../lib/podman.bash
 
 @test "podman exec: is refused once the container has ended" {
     podman run --name ended --network none "$BUSYBOX" true
-    expect 255 podman exec ended true
-    stderr_has "container state improper"
+    fails 255 "container state improper" podman exec ended true
 }
 
 # This container takes another code path (runtime/container/exec.c). A container that can trace all processes it sees
@@ -112,8 +108,7 @@ load ../lib/podman.bash
         output_has "a terminal"
         echo "$output" >"$container.terminal"
         expect 143 podman exec "$container" sh -c 'kill -TERM $$'
-        expect 127 podman exec "$container" missing
-        stderr_has 'executable file `missing` not found in $PATH'
+        fails 127 'executable file `missing` not found in $PATH' podman exec "$container" missing
         expect 126 podman exec "$container" /etc
     done
     diff plain.exec tracing.exec

@@ -24,15 +24,13 @@ load ../lib/podman.bash
 }
 
 @test "podman run --tmpfs notmpcopyup: starts empty" {
-    expect 0 podman run --rm --network none --tmpfs /home:notmpcopyup "$BUSYBOX" ls -A /home
-    output_is ""
+    prints "" podman run --rm --network none --tmpfs /home:notmpcopyup "$BUSYBOX" ls -A /home
 }
 
 @test "podman run --tmpfs --user: can write to a directory that is missing in the image; with a mode also after a restart" {
     expect 0 podman run --name writer --network none --user 1000:1000 --tmpfs /not/there "$BUSYBOX" touch /not/there/file
     # Now the tmpfs has the mode of the directory that was made for it.
-    expect 1 podman start --attach writer
-    stderr_has "Permission denied"
+    fails 1 "Permission denied" podman start --attach writer
     expect 0 podman run --name other --network none --user 1000:1000 --tmpfs /not/there:mode=1777 "$BUSYBOX" touch /not/there/file
     expect 0 podman start --attach other
 }
@@ -64,8 +62,7 @@ load ../lib/podman.bash
     expect 0 podman run --rm --network none --cap-add MKNOD --device-cgroup-rule 'c 10:229 rwm' "$BUSYBOX" sh -c '
         mknod /tmp/fuse c 10 229; (: </tmp/fuse) && echo opened'
     output_is opened
-    expect 0 podman run --rm --network none --device /dev/fuse "$BUSYBOX" sh -c '(: </dev/fuse) && echo opened'
-    output_is opened
+    prints opened podman run --rm --network none --device /dev/fuse "$BUSYBOX" sh -c '(: </dev/fuse) && echo opened'
 }
 
 @test "podman run --privileged: the host's devices, and every mount is allowed" {
@@ -78,8 +75,7 @@ load ../lib/podman.bash
     start_sleeper --name sleeper
     echo content >file
     expect 0 podman cp file sleeper:/tmp/
-    expect 0 podman exec sleeper cat /tmp/file
-    output_is content
+    prints content podman exec sleeper cat /tmp/file
     expect 0 podman cp sleeper:/etc/passwd passwd
     grep -q '^user:' passwd
 }
@@ -91,8 +87,7 @@ load ../lib/podman.bash
     expect 0 podman diff ended
     output_has "A /made"
     expect 0 podman commit --quiet ended localhost/committed
-    expect 0 podman run --rm --network none localhost/committed cat /made /file
-    output_is $'made\ncontent'
+    prints $'made\ncontent' podman run --rm --network none localhost/committed cat /made /file
     podman rmi localhost/committed >/dev/null
 }
 
@@ -110,16 +105,14 @@ load ../lib/podman.bash
     mkdir -p tree/{bin,proc,dev,sys,etc,tmp,run}
     cp "$(command -v busybox)" tree/bin/busybox
     ln -s busybox tree/bin/sh
-    expect 0 podman run --rm --network none --rootfs "$PWD/tree" /bin/sh -c 'echo from a directory'
-    output_is "from a directory"
+    prints "from a directory" podman run --rm --network none --rootfs "$PWD/tree" /bin/sh -c 'echo from a directory'
 }
 
 @test "podman run: a path through a symbolic link of the image stays in the container" {
     mkdir outside
     podman run --name linked --network none "$BUSYBOX" sh -c "mkdir -p '$PWD/outside' && ln -s '$PWD/outside' /escape"
     podman commit --quiet linked localhost/linked
-    expect 0 podman run --rm --network none -v /dev/null:/escape/file localhost/linked ls /escape/
-    output_is file
+    prints file podman run --rm --network none -v /dev/null:/escape/file localhost/linked ls /escape/
     [[ -z $(ls outside) ]]
     podman rm --force linked
     podman rmi localhost/linked

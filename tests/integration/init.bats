@@ -35,8 +35,7 @@ ends() {
 
 @test "run --init: without it, the kernel ignores default actions of process 1" {
     make_bundle sh -c 'kill -TERM $$; echo goes on'
-    expect 0 run_box
-    output_is "goes on"
+    prints "goes on" run_box
 }
 
 @test "run --init: exit codes are the program's own" {
@@ -109,8 +108,7 @@ ends() {
     local without=$stderr
     expect 1 run_box --init
     [[ $stderr == "$without" && $stderr == *"no such file or directory"* ]]
-    make_bundle sh -c true
-    configure 'process["args"] = ["/etc/passwd"]'
+    make_bundle_with 'process["args"] = ["/etc/passwd"]' sh -c true
     expect 1 run_box
     without=$stderr
     expect 1 run_box --init
@@ -127,10 +125,8 @@ ends() {
 # bats test_tags=user
 @test "run --init: RLIMIT_NPROC must allow two processes" {
     needs_rootless "root has no such limit"
-    make_bundle sh -c 'exit 3'
-    configure 'process["rlimits"] = [{"type": "RLIMIT_NPROC", "soft": 1, "hard": 1}]'
-    expect 1 run_box --init
-    stderr_has "a limit of processes must allow two (pids.limit, RLIMIT_NPROC)"
+    make_bundle_with 'process["rlimits"] = [{"type": "RLIMIT_NPROC", "soft": 1, "hard": 1}]' sh -c 'exit 3'
+    fails 1 "a limit of processes must allow two (pids.limit, RLIMIT_NPROC)" run_box --init
     check_untouched
     configure 'process["rlimits"] = [{"type": "RLIMIT_NPROC", "soft": 2, "hard": 2}]'
     expect 3 run_box --init
@@ -138,36 +134,27 @@ ends() {
 
 @test "run --init: pids.limit must allow two processes" {
     needs_controller pids
-    make_bundle sh -c 'exit 3'
-    configure 'linux["resources"] = {"pids": {"limit": 1}}'
-    expect 1 run_box --init
-    stderr_has "a limit of processes must allow two (pids.limit, RLIMIT_NPROC)"
+    make_bundle_with 'linux["resources"] = {"pids": {"limit": 1}}' sh -c 'exit 3'
+    fails 1 "a limit of processes must allow two (pids.limit, RLIMIT_NPROC)" run_box --init
     configure 'linux["resources"] = {"pids": {"limit": 2}}'
     expect 3 run_box --init
 }
 
 @test "run --init: a terminal" {
-    make_bundle sh -c 'tty; stty size; echo ok >/dev/tty; kill -INT $$'
-    configure 'process["terminal"] = True'
+    make_bundle_with 'process["terminal"] = True' sh -c 'tty; stty size; echo ok >/dev/tty; kill -INT $$'
     expect 130 "$TESTS/lib/pty" --size 20x70 -- "$RUNTIME" run --init --bundle bundle box
-    output_has "20 70"
-    output_has ok
+    output_has "20 70" ok
 }
 
 @test "run --init: is refused where it would lack something" {
-    make_bundle true
-    configure 'process["scheduler"] = {"policy": "SCHED_OTHER", "flags": ["SCHED_FLAG_RESET_ON_FORK"]}'
-    expect 1 run_box --init
-    stderr_has "option '--init' cannot be used here: a clone does not inherit its scheduler (process.scheduler)"
+    make_bundle_with 'process["scheduler"] = {"policy": "SCHED_OTHER", "flags": ["SCHED_FLAG_RESET_ON_FORK"]}' true
+    fails 1 "option '--init' cannot be used here: a clone does not inherit its scheduler (process.scheduler)" run_box --init
     make_bundle true
     configure 'linux["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "listenerPath": "/listener",
         "syscalls": [{"names": ["mkdir"], "action": "SCMP_ACT_NOTIFY"}]}'
-    expect 1 run_box --init
-    stderr_has "option '--init' cannot be used here: its seccomp filter has a listener"
-    make_bundle true
-    configure 'linux["namespaces"] = [n for n in linux["namespaces"] if n["type"] != "pid"]'
-    expect 1 run_box --init
-    stderr_has "option '--init' cannot be used here: the container has no new pid namespace"
+    fails 1 "option '--init' cannot be used here: its seccomp filter has a listener" run_box --init
+    make_bundle_with 'linux["namespaces"] = [n for n in linux["namespaces"] if n["type"] != "pid"]' true
+    fails 1 "option '--init' cannot be used here: the container has no new pid namespace" run_box --init
     check_untouched
 }
 

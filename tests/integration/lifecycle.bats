@@ -19,8 +19,7 @@ logs_have() {
 # bats test_tags=user
 @test "podman stop: sends SIGTERM, waits, and prints only the name" {
     start_trapper
-    expect 0 podman stop --time 60 trapper
-    output_is trapper
+    prints trapper podman stop --time 60 trapper
     stderr_is_empty
     logs_have trapper "got TERM"
     [[ $(podman inspect --format '{{.State.ExitCode}}' trapper) == 40 ]]
@@ -56,8 +55,7 @@ logs_have() {
 @test "podman kill: any signal by name or number" {
     start_trapper
     expect 0 podman kill --signal HUP trapper
-    expect 0 podman wait trapper
-    output_is 40
+    prints 40 podman wait trapper
     logs_have trapper "got HUP"
     podman start trapper >/dev/null
     wait_for logs_have trapper $'HUP\nready'
@@ -69,8 +67,7 @@ logs_have() {
 @test "podman kill: SIGKILL is exit code 137" {
     start_sleeper --name sleeper
     expect 0 podman kill sleeper
-    expect 0 podman wait sleeper
-    output_is 137
+    prints 137 podman wait sleeper
 }
 
 @test "podman kill: a container that has ended is an error" {
@@ -131,29 +128,25 @@ logs_have() {
 
 @test "podman wait: returns when the container ends" {
     podman run -d --name short --network none "$BUSYBOX" sh -c 'sleep 0.5; exit 6' >/dev/null
-    expect 0 podman wait short
-    output_is 6
+    prints 6 podman wait short
 }
 
 @test "podman logs: both streams, as they were written" {
     podman run --name talker --network none "$BUSYBOX" sh -c 'echo out; echo err >&2' >/dev/null 2>&1
-    expect 0 podman logs talker
-    output_is out
+    prints out podman logs talker
     [[ $stderr == err ]]
 }
 
 @test "podman logs --follow: ends with the container" {
     podman run -d --name talker --network none "$BUSYBOX" sh -c 'echo one; sleep 0.3; echo two' >/dev/null
-    expect 0 podman logs --follow talker
-    output_is $'one\ntwo'
+    prints $'one\ntwo' podman logs --follow talker
 }
 
 @test "podman attach: output and input of a running container" {
     podman run -di --name echoer --network none "$BUSYBOX" sh -c 'read -r line; echo "got $line"; exit 4' >/dev/null
     expect 0 podman attach echoer <<<"a line"
     output_has "got a line"
-    expect 0 podman wait echoer
-    output_is 4
+    prints 4 podman wait echoer
 }
 
 @test "podman top: lists the container's processes" {

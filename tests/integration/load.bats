@@ -8,8 +8,7 @@ load ../lib/podman.bash
 run_many() {
     local i
     for ((i = 1; i <= $1; i++)); do
-        expect 0 podman run --rm --network none "$BUSYBOX" echo "$i"
-        output_is "$i"
+        prints "$i" podman run --rm --network none "$BUSYBOX" echo "$i"
     done
 }
 

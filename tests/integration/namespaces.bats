@@ -82,8 +82,7 @@ ns_of() {
             sh -c 'id -u; readlink /proc/self/ns/user; touch /file; stat -c %u:%g /file; echo x >/dev/null'
         [[ ${lines[0]} == 0 && ${lines[1]} == "$(podman exec one readlink /proc/1/ns/user)" && ${lines[2]} == 0:0 ]]
     done
-    expect 0 podman run --rm --network none --userns container:one -u 7 "$BUSYBOX" id -u
-    output_is 7
+    prints 7 podman run --rm --network none --userns container:one -u 7 "$BUSYBOX" id -u
 }
 
 @test "podman run --userns auto: separate ranges of ids" {
@@ -94,8 +93,7 @@ ns_of() {
     first=$(podman exec one cat /proc/self/uid_map | awk '{ print $2 }')
     second=$(podman exec two cat /proc/self/uid_map | awk '{ print $2 }')
     [[ $first -ge 1000000 && $second -ge 1000000 && $first != "$second" ]]
-    expect 0 podman exec -u user one sh -c 'id -u; touch /home/user/x'
-    output_is 1000
+    prints 1000 podman exec -u user one sh -c 'id -u; touch /home/user/x'
 }
 
 @test "podman run --userns keep-id: the user's own id" {
@@ -109,15 +107,13 @@ ns_of() {
 @test "podman run, rootless: root of the container is the user" {
     needs_rootless
     mkdir dir
-    expect 0 podman run --rm --network none -v "$PWD/dir:/dir" "$BUSYBOX" sh -c 'id -u; touch /dir/file'
-    output_is 0
+    prints 0 podman run --rm --network none -v "$PWD/dir:/dir" "$BUSYBOX" sh -c 'id -u; touch /dir/file'
     [[ $(stat -c %u dir/file) == "$(id -u)" ]]
 }
 
 @test "podman run --userns nomap: the user is not in the map" {
     needs_rootless
-    expect 0 podman run --rm --network none --userns nomap "$BUSYBOX" id -u
-    output_is 0
+    prints 0 podman run --rm --network none --userns nomap "$BUSYBOX" id -u
 }
 
 @test "podman run --network ns:PATH: joins a network namespace" {
@@ -125,8 +121,7 @@ ns_of() {
     ip netns add outside
     expect 0 podman run --rm --network ns:/run/netns/outside "$BUSYBOX" readlink /proc/self/ns/net
     local joined=$output
-    expect 0 stat -L -c 'net:[%i]' /run/netns/outside
-    output_is "$joined"
+    prints "$joined" stat -L -c 'net:[%i]' /run/netns/outside
     ip netns delete outside
 }
 

@@ -29,14 +29,12 @@ teardown() {
 
 # bats test_tags=user
 @test "podman run --userns: keep-id with ids and a size, nomap" {
-    expect 0 podman run --rm --network none --userns keep-id:uid=200,gid=210 "$BUSYBOX" sh -c 'id -u; id -g'
-    output_is $'200\n210'
+    prints $'200\n210' podman run --rm --network none --userns keep-id:uid=200,gid=210 "$BUSYBOX" sh -c 'id -u; id -g'
     is_rootless || return 0
     expect 0 podman run --rm --network none --userns keep-id:size=20000 "$BUSYBOX" \
         awk '{ ids += $3 } END { print ids }' /proc/self/uid_map
     output_is 20000
-    expect 0 podman run --rm --network none --userns nomap "$BUSYBOX" awk '{ print $1, $2 }' /proc/self/uid_map
-    output_is '0 1'
+    prints '0 1' podman run --rm --network none --userns nomap "$BUSYBOX" awk '{ print $1, $2 }' /proc/self/uid_map
 }
 
 @test "podman run, exec --preserve-fd: these descriptors and no others" {
@@ -44,8 +42,7 @@ teardown() {
     expect 0 podman run --rm --network none --preserve-fd 3,5 "$BUSYBOX" sh -c "$program" 3<<<three 4<<<four 5<<<five
     output_is $'three\nfive'
     start_sleeper --name box
-    expect 0 podman exec --preserve-fd 3,5 box sh -c "$program" 3<<<three 4<<<four 5<<<five
-    output_is $'three\nfive'
+    prints $'three\nfive' podman exec --preserve-fd 3,5 box sh -c "$program" 3<<<three 4<<<four 5<<<five
 }
 
 @test "podman run --volume idmap: the volume has its own mapping" {
@@ -63,12 +60,10 @@ teardown() {
 @test "podman run --health-startup-cmd: the container is starting until it succeeds" {
     start_sleeper --name box --health-cmd true --health-startup-cmd 'test -e /ok' --health-interval disable
     expect 1 podman healthcheck run box
-    expect 0 podman inspect --format '{{.State.Health.Status}}' box
-    output_is starting
+    prints starting podman inspect --format '{{.State.Health.Status}}' box
     podman exec box touch /ok
     podman healthcheck run box
-    expect 0 podman inspect --format '{{.State.Health.Status}}' box
-    output_is healthy
+    prints healthy podman inspect --format '{{.State.Health.Status}}' box
 }
 
 @test "podman kube play: security context, init container, and annotations of the pod" {
@@ -106,8 +101,7 @@ spec:
   volumes: [{name: shared, emptyDir: {}}]
 YAML
     expect 0 podman kube play --network none pod.yaml
-    expect 0 podman wait pod-main
-    output_is 0
+    prints 0 podman wait pod-main
     expect 0 podman logs pod-main
     output_is "given 1000 False True
 ['CapEff:\\t0000000000000000', 'NoNewPrivs:\\t1', 'Seccomp:\\t2']"

@@ -267,8 +267,7 @@ arguments() {
     arguments -c "$(read_files thing)"
     module thing.py <<<'import os; value = open("/proc/sys/kernel/msgmax").read()'
     preload thing
-    expect 0 runtime run --bundle bundle box
-    output_is False
+    prints False runtime run --bundle bundle box
     expect 0 runtime plan --bundle bundle box
     output_holds 'it["warm"]["start"] == "warm" and it["warm"]["snapshot"] == "ready"'
     output_holds '"files of /proc and /sys" in it["warm"]["comparedInContainer"]'

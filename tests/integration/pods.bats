@@ -30,8 +30,7 @@ needs_pods() {
     for kind in net ipc uts; do
         expect 0 podman exec first readlink /proc/1/ns/$kind
         local first=$output
-        expect 0 podman run --rm --pod pod "$BUSYBOX" readlink /proc/self/ns/$kind
-        output_is "$first"
+        prints "$first" podman run --rm --pod pod "$BUSYBOX" readlink /proc/self/ns/$kind
     done
 }
 

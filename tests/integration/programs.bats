@@ -56,8 +56,7 @@ set_profile() {
 @test "the dynamic program is searched next to the static one, then in ../libexec; without it the error says so" {
     mkdir -p alone/bin alone/libexec
     cp "$RUNTIME" alone/bin/pysbx-runtime
-    expect 1 alone/bin/pysbx-runtime list
-    stderr_has "'pysbx-runtime-dynamic'"
+    fails 1 "'pysbx-runtime-dynamic'" alone/bin/pysbx-runtime list
     stderr_has "make install"
     expect 0 alone/bin/pysbx-runtime list --quiet
     cp "$dynamic" alone/libexec/pysbx-runtime-dynamic
@@ -71,10 +70,8 @@ set_profile() {
     cp "$RUNTIME" alone/
     make_bundle true
     set_profile 2002
-    expect 1 "alone/${RUNTIME##*/}" run --bundle bundle box
-    stderr_has "'pysbx-runtime-dynamic'"
-    expect 0 runtime list --quiet
-    output_is ""
+    fails 1 "'pysbx-runtime-dynamic'" "alone/${RUNTIME##*/}" run --bundle bundle box
+    prints "" runtime list --quiet
 }
 
 @test "a container's process keeps only the program's code for its last steps, and nothing of the file" {

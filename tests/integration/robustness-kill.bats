@@ -29,8 +29,7 @@ kill_create_at() {
 @test "kill -9 of create before it has made the cgroup: delete --force spares the container that holds that cgroup" {
     needs_root "the cgroups of a user are not shared"
     needs_cgroups
-    make_bundle sleep 1000
-    configure 'linux["cgroupsPath"] = "/shared-by-two"'
+    make_bundle_with 'linux["cgroupsPath"] = "/shared-by-two"' sleep 1000
     start_box
     # The first directory is that of the state, the second is the cgroup. The record is on disk.
     kill_create_at /^mkdir 2
@@ -44,8 +43,7 @@ kill_create_at() {
     needs_root "the cgroups of a user are not shared"
     needs_cgroups
     local call
-    make_bundle sleep 1000
-    configure 'linux["cgroupsPath"] = "/of-a-killed-one"'
+    make_bundle_with 'linux["cgroupsPath"] = "/of-a-killed-one"' sleep 1000
     # Before and after the note that the cgroup is the container's own.
     for call in mknodat bind; do
         kill_create_at "$call" 1

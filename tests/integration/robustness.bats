@@ -127,8 +127,7 @@ PYTHON
 }
 
 @test "delete --force during create: waits for it" {
-    make_bundle sleep 1000
-    configure 'hook("createRuntime", "sleep 0.5")'
+    make_bundle_with 'hook("createRuntime", "sleep 0.5")' sleep 1000
     runtime create --bundle bundle box </dev/null >out 2>err 3>&- &
     wait_for test -e "$RUNTIME_STATE/box/state"
     expect 0 runtime delete --force box
@@ -202,8 +201,7 @@ PYTHON
 
 # bats test_tags=user
 @test "exec during start: says so if only root may enter" {
-    make_bundle sleep 1000
-    configure 'hook("startContainer", "until [ -e /go ]; do sleep 0.05; done")'
+    make_bundle_with 'hook("startContainer", "until [ -e /go ]; do sleep 0.05; done")' sleep 1000
     runtime run --detach --bundle bundle box </dev/null >out 2>err 3>&- &
     wait_for eval '[[ $("$RUNTIME" state box 2>/dev/null) == *running* ]]'
     if is_rootless; then
@@ -274,8 +272,7 @@ start_second_thread() {
 
 @test "exec in a container without a mount namespace: never into the root of a process that reuses its process' number" {
     needs_root "a user needs a mount namespace"
-    make_bundle sleep 1000
-    configure 'share("mount"); linux["maskedPaths"] = linux["readonlyPaths"] = []'
+    make_bundle_with 'share("mount"); linux["maskedPaths"] = linux["readonlyPaths"] = []' sleep 1000
     start_box
     # kill(2) reports this for a process that has ended since the container was looked up.
     expect 255 strace -f -q -o trace -e inject=pidfd_send_signal:error=ESRCH:when=1 "$RUNTIME" exec box true
@@ -293,8 +290,7 @@ start_second_thread() {
 }
 
 @test "a container that cannot be planned: only descriptors that were opened are closed, and standard input is not" {
-    make_bundle true
-    configure 'namespace("ipc", "/nowhere")'
+    make_bundle_with 'namespace("ipc", "/nowhere")' true
     check_closes() {
         expect 1 strace -q -o trace -e trace=close "$RUNTIME" "$@"
         [[ -s trace ]]
@@ -312,8 +308,7 @@ start_second_thread() {
     make_bundle echo started
     create_box
     runtime pause box
-    expect 1 timeout 60 "$RUNTIME" start box
-    stderr_has "cannot start container 'box': it is paused"
+    fails 1 "cannot start container 'box': it is paused" timeout 60 "$RUNTIME" start box
     runtime resume box
     expect 0 runtime start box
     wait_for grep -q started out
@@ -325,8 +320,7 @@ start_second_thread() {
     create_box
     expect 0 runtime kill box KILL
     wait_for status_of_box stopped
-    expect 1 timeout 60 "$RUNTIME" start box
-    stderr_has "it is stopped, not created"
+    fails 1 "it is stopped, not created" timeout 60 "$RUNTIME" start box
 }
 
 # bats test_tags=user
@@ -403,18 +397,15 @@ start_second_thread() {
 
 @test "create: a cgroup that another container uses is refused, and that container runs on" {
     needs_cgroups
-    make_bundle sleep 1000
-    configure 'linux["cgroupsPath"] = "/shared"'
+    make_bundle_with 'linux["cgroupsPath"] = "/shared"' sleep 1000
     start_box
-    expect 1 runtime create --bundle bundle second </dev/null
-    stderr_has "cgroup '/shared' is in use: it has processes"
+    fails 1 "cgroup '/shared' is in use: it has processes" runtime create --bundle bundle second </dev/null
     status_of_box running
     runtime delete --force box
 }
 
 @test "a caller that ignores SIGCHLD: exit codes and hooks work nevertheless" {
-    make_bundle sh -c 'exit 7'
-    configure 'hook("createRuntime", "true")'
+    make_bundle_with 'hook("createRuntime", "true")' sh -c 'exit 7'
     expect 7 timeout 60 python3 -c 'import os, signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 os.execv(sys.argv[1], sys.argv[1:])' "$RUNTIME" run --bundle bundle box
@@ -441,8 +432,7 @@ assert got == want'
 }
 
 @test "a hook that does not read its standard input does not block" {
-    make_bundle true
-    configure 'config["annotations"] = {"long": "x" * 3000000}; hook("createRuntime", "exec <&-")'
+    make_bundle_with 'config["annotations"] = {"long": "x" * 3000000}; hook("createRuntime", "exec <&-")' true
     expect 0 timeout 60 "$RUNTIME" run --bundle bundle box
 }
 
@@ -457,8 +447,7 @@ assert got == want'
     [[ -e xdg/pysbx-runtime/box ]]
     expect 0 env XDG_RUNTIME_DIR="$PWD/xdg" "$RUNTIME" delete box
     chmod 0770 "$long"
-    expect 1 runtime --root "$long" run --bundle bundle box
-    stderr_has "no other user may write to it"
+    fails 1 "no other user may write to it" runtime --root "$long" run --bundle bundle box
 }
 
 @test "paused: SIGKILL ends it, delete refuses, delete --force does not" {
@@ -466,8 +455,7 @@ assert got == want'
     make_bundle sleep 1000
     start_box
     runtime pause box
-    expect 1 runtime delete box
-    stderr_has "it is paused"
+    fails 1 "it is paused" runtime delete box
     expect 0 runtime kill box KILL
     wait_for status_of_box stopped
     expect 0 runtime delete box

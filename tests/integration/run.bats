@@ -5,20 +5,17 @@
 load ../lib/podman.bash
 
 @test "podman run: standard output and standard error are the container's own" {
-    expect 0 podman run --rm --network none "$BUSYBOX" sh -c 'echo out; echo err >&2'
-    output_is out
+    prints out podman run --rm --network none "$BUSYBOX" sh -c 'echo out; echo err >&2'
     [[ $stderr == err ]]
 }
 
 @test "podman run -i: standard input reaches the container up to its end" {
     head -c 1000000 /dev/zero >input
-    expect 0 podman run --rm -i --network none "$BUSYBOX" wc -c <input
-    output_is 1000000
+    prints 1000000 podman run --rm -i --network none "$BUSYBOX" wc -c <input
 }
 
 @test "podman run: without -i standard input is empty" {
-    expect 0 podman run --rm --network none "$BUSYBOX" cat <<<"not for the container"
-    output_is ""
+    prints "" podman run --rm --network none "$BUSYBOX" cat <<<"not for the container"
 }
 
 @test "podman run: the exit code of the process is returned" {
@@ -52,8 +49,7 @@ load ../lib/podman.bash
 }
 
 @test "podman run --entrypoint: replaces the image's command" {
-    expect 0 podman run --rm --network none --entrypoint '["echo","one"]' "$BUSYBOX" two
-    output_is "one two"
+    prints "one two" podman run --rm --network none --entrypoint '["echo","one"]' "$BUSYBOX" two
 }
 
 # bats test_tags=user
@@ -68,8 +64,7 @@ load ../lib/podman.bash
 
 # bats test_tags=user
 @test "podman run: process 1 has no descriptor of the runtime and is the only process" {
-    expect 0 podman run --rm --network none "$BUSYBOX" sh -c 'ls /proc/1/fd; echo /proc/[0-9]*; :'
-    output_is $'0\n1\n2\n/proc/1'
+    prints $'0\n1\n2\n/proc/1' podman run --rm --network none "$BUSYBOX" sh -c 'ls /proc/1/fd; echo /proc/[0-9]*; :'
 }
 
 # bats test_tags=user
@@ -94,23 +89,19 @@ load ../lib/podman.bash
 }
 
 @test "podman run: the process leads a session and a process group of its own" {
-    expect 0 podman run --rm --network none "$BUSYBOX" cut -d ' ' -f 1,5,6 /proc/self/stat
-    output_is "1 1 1"
+    prints "1 1 1" podman run --rm --network none "$BUSYBOX" cut -d ' ' -f 1,5,6 /proc/self/stat
 }
 
 # bats test_tags=user
 @test "podman run --user: name, number, group and supplementary groups" {
-    expect 0 podman run --rm --network none -u user "$BUSYBOX" id
-    output_is "uid=1000(user) gid=1000(user) groups=50(staff),1000(user)"
-    expect 0 podman run --rm --network none -u 1234:5 "$BUSYBOX" sh -c 'id -u; id -g'
-    output_is $'1234\n5'
+    prints "uid=1000(user) gid=1000(user) groups=50(staff),1000(user)" podman run --rm --network none -u user "$BUSYBOX" id
+    prints $'1234\n5' podman run --rm --network none -u 1234:5 "$BUSYBOX" sh -c 'id -u; id -g'
     expect 0 podman run --rm --network none -u user --group-add 77 "$BUSYBOX" id -G
     output_has 77
 }
 
 @test "podman run --umask: files are created with it" {
-    expect 0 podman run --rm --network none --umask 0077 "$BUSYBOX" sh -c umask
-    output_is 0077
+    prints 0077 podman run --rm --network none --umask 0077 "$BUSYBOX" sh -c umask
 }
 
 # bats test_tags=user
@@ -119,10 +110,8 @@ load ../lib/podman.bash
     state_is steps created
     expect 0 podman init steps
     state_is steps initialized
-    expect 0 podman logs steps
-    output_is ""
+    prints "" podman logs steps
     expect 7 podman start --attach steps
     output_is ran
-    expect 0 podman wait steps
-    output_is 7
+    prints 7 podman wait steps
 }

@@ -35,8 +35,7 @@ all_names() {
         expect 0 install_sh --all "$group"
         [[ $output ]] || { echo "group '$group' has no package" && return 1; }
     done
-    expect 2 install_sh nonsense
-    stderr_has "no group 'nonsense'"
+    fails 2 "no group 'nonsense'" install_sh nonsense
 }
 
 # Print those of the names that apt can install.

@@ -8,8 +8,7 @@ PTY=$TESTS/lib/pty
 
 @test "podman run -it: the process has a controlling terminal" {
     expect 0 "$PTY" -- podman run -it --rm --network none "$BUSYBOX" sh -c 'tty && test -t 0 && test -t 1 && test -t 2 && echo ok >/dev/tty'
-    output_has /dev/pts/0
-    output_has ok
+    output_has /dev/pts/0 ok
 }
 
 @test "podman run -t: works if the caller has no terminal" {
@@ -42,8 +41,7 @@ PTY=$TESTS/lib/pty
 # bats test_tags=user
 @test "podman run -it: the terminal belongs to the container's user" {
     expect 0 podman run -t --rm --network none -u user "$BUSYBOX" sh -c 'stat -c %u:%a $(tty); echo written >$(tty)'
-    output_has 1000:620
-    output_has written
+    output_has 1000:620 written
 }
 
 @test "podman run -it: /dev/console is the terminal" {
@@ -57,15 +55,13 @@ PTY=$TESTS/lib/pty
     # Podman sets the size after the process has started.
     expect 3 "$PTY" --size 20x60 --expect '/ # ' --send 'tty; while stty size | grep "^0 0"; do sleep 0.1; done; stty size; exit 3\n' -- \
         podman exec -it sleeper sh
-    output_has /dev/pts/0
-    output_has "20 60"
+    output_has /dev/pts/0 "20 60"
 }
 
 @test "podman exec -it: in a container with a terminal, the two are distinct" {
     podman run -dt --name talker --network none "$BUSYBOX" sleep 1000
     expect 0 podman exec -t talker sh -c 'tty; readlink /proc/1/fd/0'
-    output_has /dev/pts/1
-    output_has /dev/pts/0
+    output_has /dev/pts/1 /dev/pts/0
 }
 
 @test "podman attach: joins the terminal; Ctrl-P Ctrl-Q leaves it without ending the container" {
@@ -73,6 +69,5 @@ PTY=$TESTS/lib/pty
     expect 0 "$PTY" --send 'echo $((6*7))\n' --expect 42 --send '\x10' --send '\x11' -- podman attach shell
     state_is shell running
     expect 0 "$PTY" --send 'exit 5\n' -- podman attach shell
-    expect 0 podman wait shell
-    output_is 5
+    prints 5 podman wait shell
 }

@@ -11,22 +11,19 @@ setup_dir() {
 
 @test "podman run -v: reads and writes the host's directory" {
     setup_dir
-    expect 0 podman run --rm --network none -v "$PWD/dir:/data" "$BUSYBOX" sh -c 'cat /data/file; echo new >/data/new'
-    output_is host
+    prints host podman run --rm --network none -v "$PWD/dir:/data" "$BUSYBOX" sh -c 'cat /data/file; echo new >/data/new'
     [[ $(<dir/new) == new ]]
 }
 
 @test "podman run -v ro: is read-only" {
     setup_dir
-    expect 1 podman run --rm --network none -v "$PWD/dir:/data:ro" "$BUSYBOX" touch /data/new
-    stderr_has "read-only file system"
+    fails 1 "read-only file system" podman run --rm --network none -v "$PWD/dir:/data:ro" "$BUSYBOX" touch /data/new
     [[ ! -e dir/new ]]
 }
 
 @test "podman run -v: a single file, and destinations that are missing in the image" {
     setup_dir
-    expect 0 podman run --rm --network none -v "$PWD/dir/file:/not/there/before:ro" "$BUSYBOX" cat /not/there/before
-    output_is host
+    prints host podman run --rm --network none -v "$PWD/dir/file:/not/there/before:ro" "$BUSYBOX" cat /not/there/before
 }
 
 @test "podman run -v noexec, nosuid, nodev: are in force" {
@@ -44,8 +41,7 @@ setup_dir() {
     mkdir dir/sub
     mount -t tmpfs tmpfs dir/sub
     touch dir/sub/inside
-    expect 0 podman run --rm --network none -v "$PWD/dir:/data" "$BUSYBOX" ls /data/sub
-    output_is inside
+    prints inside podman run --rm --network none -v "$PWD/dir:/data" "$BUSYBOX" ls /data/sub
     expect 0 podman run --rm --network none --mount "type=bind,src=$PWD/dir,dst=/data,bind-nonrecursive" "$BUSYBOX" ls /data/sub
     output_is ""
     umount dir/sub
@@ -104,8 +100,7 @@ setup_dir() {
 
 @test "podman run -v U: the user becomes the directory's owner" {
     setup_dir
-    expect 0 podman run --rm --network none -u user -v "$PWD/dir:/data:U" "$BUSYBOX" stat -c %u /data/file
-    output_is 1000
+    prints 1000 podman run --rm --network none -u user -v "$PWD/dir:/data:U" "$BUSYBOX" stat -c %u /data/file
     podman unshare true 2>/dev/null && podman unshare rm -rf dir
     is_rootless || [[ $(stat -c %u dir/file) == 1000 ]]
 }
@@ -121,24 +116,20 @@ setup_dir() {
 
 @test "podman volume: named volumes keep their contents, and start with the image's" {
     podman volume create keep
-    expect 0 podman run --rm --network none -v keep:/home "$BUSYBOX" sh -c 'ls /home; echo kept >/home/file'
-    output_is user
-    expect 0 podman run --rm --network none -v keep:/home "$BUSYBOX" cat /home/file
-    output_is kept
+    prints user podman run --rm --network none -v keep:/home "$BUSYBOX" sh -c 'ls /home; echo kept >/home/file'
+    prints kept podman run --rm --network none -v keep:/home "$BUSYBOX" cat /home/file
     podman volume rm keep
 }
 
 @test "podman run --volumes-from: another container's volumes" {
     setup_dir
     start_sleeper --name giver -v "$PWD/dir:/data"
-    expect 0 podman run --rm --network none --volumes-from giver "$BUSYBOX" cat /data/file
-    output_is host
+    prints host podman run --rm --network none --volumes-from giver "$BUSYBOX" cat /data/file
 }
 
 @test "podman run --mount type=devpts, type=tmpfs, type=image" {
     expect 0 podman run --rm --network none --mount type=devpts,destination=/pts,max=3 \
         --mount type=tmpfs,tmpfs-size=64k,destination=/small --mount "type=image,source=$BUSYBOX,destination=/image" \
         "$BUSYBOX" sh -c 'stat -f -c %T /pts; df -k /small | tail -n 1 | grep -o " 64 " | head -n 1; ls /image/bin/busybox'
-    output_has "/image/bin/busybox"
-    output_has " 64 "
+    output_has "/image/bin/busybox" " 64 "
 }

@@ -40,12 +40,10 @@ snapshots() {
 
 @test "first use builds the snapshot, later uses restore it" {
     program require 'import time; print("ran")'
-    expect 0 run_box
-    output_is ran
+    prints ran run_box
     local made
     made=$(stat -c '%i %Y' "$(warm_store)"/*)
-    expect 0 run_box
-    output_is ran
+    prints ran run_box
     [[ $(snapshots) == 1 ]]
     [[ $(stat -c '%i' "$(warm_store)"/* | sort | head -n 1) == "$(cut -d ' ' -f 1 <<<"$made" | sort | head -n 1)" ]]
 }
@@ -77,8 +75,7 @@ snapshots() {
         expect 0 runtime delete --force killed
     done
     runtime list --quiet | while read -r id; do runtime delete --force "$id"; done
-    expect 0 run_box
-    output_is ran
+    prints ran run_box
     [[ $(snapshots) == 1 ]]
     [[ -z $(find "$(warm_store)" -name '*.tmp*') ]]
 }
@@ -91,12 +88,10 @@ snapshots() {
     for kib in 64 1024 4096; do
         mount -t tmpfs -o "size=${kib}k,mode=0700" tmpfs "$(warm_store)"
         program auto 'print("ran")'
-        expect 0 run_box
-        output_is ran
+        prints ran run_box
         stderr_is_empty
         program require 'print("ran")'
-        expect 1 run_box
-        stderr_has "no space left"
+        fails 1 "no space left" run_box
         stderr_has "(in '$(warm_store)'; 'pysbx-runtime warm prune --all' makes room, maxSize in warm.json limits"
         [[ $(snapshots) == 0 ]]
         umount "$(warm_store)"
@@ -110,8 +105,7 @@ snapshots() {
     expect 1 run_box
     stderr_has "$(warm_store)"
     program auto 'print("ran")'
-    expect 0 run_box
-    output_is ran
+    prints ran run_box
     chmod 0700 "$(warm_store)"
 }
 
@@ -134,15 +128,13 @@ snapshots() {
         chmod 0400 "$file"
         if ((offset < size / 2)); then # beyond the checked part, `warm verify` finds it
             program auto 'print("ran")'
-            expect 0 run_box
-            output_is ran
+            prints ran run_box
         else
             expect 1 runtime warm verify
         fi
         runtime warm prune --all
         program require 'print("ran")'
-        expect 0 run_box
-        output_is ran
+        prints ran run_box
         file=$(find "$(warm_store)" -type f -size +1M | head -n 1)
     done
 }
@@ -151,11 +143,9 @@ snapshots() {
     configure_warm '{"retryAfter": 0, "template": {"timeout": 1}}'
     module slow.py <<<'import time; time.sleep(2)'
     program require 'print("ran")'
-    expect 1 run_box
-    stderr_has "1 second"
+    fails 1 "1 second" run_box
     program auto 'print("ran")'
-    expect 0 run_box
-    output_is ran
+    prints ran run_box
 }
 
 @test "an import that never ends, exits, or crashes: named with its end, and no builder remains" {
@@ -166,8 +156,7 @@ snapshots() {
         configure_warm '{"retryAfter": 0, "template": {"timeout": '"$([[ $reason == *"not finished"* ]] && echo 5 || echo 60)"'}}'
         module slow.py <<<"$body"
         program require 'print("ran")'
-        expect 1 run_box
-        stderr_has "run.pysbx.warm=require: $reason"
+        fails 1 "run.pysbx.warm=require: $reason" run_box
         check_leftovers
     done <<'IMPORTS'
 import slow: the interpreter ended with exit code 3|import os; os._exit(3)
@@ -180,8 +169,7 @@ IMPORTS
 
 @test "an interpreter that cannot start: named with its end" {
     configure 'process["env"].append("PYTHONHOME=/nowhere")'
-    expect 1 warm -c 'print("ran")'
-    stderr_has "run.pysbx.warm=require: start of the interpreter: the interpreter ended with exit code 1"
+    fails 1 "run.pysbx.warm=require: start of the interpreter: the interpreter ended with exit code 1" warm -c 'print("ran")'
 }
 
 @test "an import can write nothing and reach no network while the snapshot is built" {
@@ -197,8 +185,7 @@ if names != ["lo"]: os._exit(8)'
     configure 'config["root"]["readonly"] = False; share("network")'
     own_root python
     program auto 'print("ran")'
-    expect 0 runtime --debug run --bundle bundle box
-    output_is ran
+    prints ran runtime --debug run --bundle bundle box
     stderr_has "the imports use the network" # and have seen only "lo" there
     [[ ! -e modules/written && ! -e root/written ]]
 }
@@ -210,10 +197,8 @@ if names != ["lo"]: os._exit(8)'
     expect 0 run_box
     local made
     made=$(stat -c '%n %i %y' "$(warm_store)"/*)
-    expect 0 runtime --debug run --bundle bundle box
-    output_is ran
-    stderr_has "the snapshot could not be made, and is not tried again for 1000 s (retryAfter in warm.json)"
-    stderr_has "not today"
+    prints ran runtime --debug run --bundle bundle box
+    stderr_has "the snapshot could not be made, and is not tried again for 1000 s (retryAfter in warm.json)" "not today"
     [[ $(stat -c '%n %i %y' "$(warm_store)"/*) == "$made" ]]
 }
 
@@ -231,18 +216,14 @@ PY
     program auto 'print("ran")'
     file_size 4096
     expect 0 run_box
-    expect 0 runtime --debug run --bundle bundle box
-    output_is ran
-    stderr_has "the snapshot could not be made, and is not tried again for 1000 s"
-    stderr_has "File too large"
+    prints ran runtime --debug run --bundle bundle box
+    stderr_has "the snapshot could not be made, and is not tried again for 1000 s" "File too large"
     program require 'print("warm")'
     file_size 10000000
-    expect 0 run_box
-    output_is warm
+    prints warm run_box
     # The first container has the snapshot too now.
     file_size 4096
-    expect 0 run_box
-    output_is warm
+    prints warm run_box
 }
 
 @test "rotation: the snapshot is rebuilt after a number of uses, and at an age" {
@@ -251,8 +232,7 @@ PY
     configure_warm '{"retryAfter": 0, "maxUses": 2}'
     expect 0 run_box
     first=$output
-    expect 0 run_box
-    output_is "$first"
+    prints "$first" run_box
     expect 0 run_box
     [[ $output != "$first" ]]
     configure_warm '{"retryAfter": 0, "maxAge": 1}'
@@ -266,11 +246,9 @@ PY
     program require 'print("ran")'
     configure_warm '{"maxUses": 1, "rebuildExpired": false}'
     expect 0 run_box
-    expect 1 run_box
-    stderr_has "run.pysbx.warm=require"
+    fails 1 "run.pysbx.warm=require" run_box
     program auto 'print("ran")'
-    expect 0 run_box
-    output_is ran
+    prints ran run_box
 }
 
 @test "the store keeps to its size, and removes the least recently used snapshot" {
@@ -468,12 +446,10 @@ is_read_by_those_with() {
     rm -rf "$(warm_store)"
     cp bundle/config.json common.json
     configure "$more"
-    expect 0 warm -c "$say"
-    output_is "a secret"
+    prints "a secret" warm -c "$say"
     cp common.json bundle/config.json
     configure "$less"
-    expect 0 either -c "$say"
-    output_is "Permission denied"
+    prints "Permission denied" either -c "$say"
     cp common.json bundle/config.json
 }
 
@@ -506,14 +482,11 @@ EOF
 mount("/union", "overlay", *[f"{option}={arguments[0]}/{option[:-3]}" for option in ("lowerdir", "upperdir", "workdir")],
     kind="overlay")' "$PWD"
     preload writing
-    expect 1 warm -c pass
-    stderr_has "Read-only file system: '/volume/beneath/written'"
+    fails 1 "Read-only file system: '/volume/beneath/written'" warm -c pass
     module writing.py <<<'open("/volume/written", "w")'
-    expect 1 warm -c pass
-    stderr_has "Read-only file system: '/volume/written'"
+    fails 1 "Read-only file system: '/volume/written'" warm -c pass
     module writing.py <<<'open("/union/written", "w")'
-    expect 1 warm -c pass
-    stderr_has "Read-only file system: '/union/written'"
+    fails 1 "Read-only file system: '/union/written'" warm -c pass
     umount volume/beneath
     [[ ! -e upper/written ]]
 }
@@ -522,8 +495,7 @@ mount("/union", "overlay", *[f"{option}={arguments[0]}/{option[:-3]}" for option
     own_root python
     mkdir -p system/proc
     configure 'mount("/system", arguments[0], "bind"); mount("/system/proc", "proc", kind="proc")' "$PWD/system"
-    expect 0 warm -c 'import os; print(os.path.isdir("/system/proc/1"))'
-    output_is True
+    prints True warm -c 'import os; print(os.path.isdir("/system/proc/1"))'
     [[ -d root/system && ! -e root/system/proc ]] # no mount target in the image
 }
 
@@ -587,8 +559,7 @@ assert len(names & {"explore", "command_line"}) == 1, names
 EOF
     preload texts
     program require 'import texts; print(*sorted(texts.names & {"explore", "command_line"}))'
-    expect 0 run_box
-    output_is command_line
+    prints command_line run_box
 }
 
 @test "a report by or about a foreign process: no snapshot, and the process is not inspected" {
@@ -645,8 +616,7 @@ EOF
     # The longest id, and those near the lengths at which the runtime cuts the builder's name.
     for id in "${long}a" "${long:0:234}" "${long:0:235}" "${long:0:246}" "${long:0:247}"; do
         rm -rf "$(warm_store)"
-        expect 0 runtime run --bundle bundle "$id" </dev/null
-        output_is ran
+        prints ran runtime run --bundle bundle "$id" </dev/null
         [[ $(snapshots) -eq 1 ]]
     done
 }
@@ -671,21 +641,18 @@ EOF
     program off 'print("ran")'
     expect 0 run_box
     program require 'print("ran")'
-    expect 0 run_box
-    output_is ran
+    prints ran run_box
 }
 
 @test "an unknown key in warm.json is an error that names it" {
     configure_warm '{"maxAgee": 3}'
     program auto 'print("ran")'
-    expect 1 run_box
-    stderr_has maxAgee
+    fails 1 maxAgee run_box
     stderr_has warm.json
 }
 
 @test "imports are observed with a little more memory than they need" {
     preload "asyncio concurrent.futures decimal doctest email.mime.text http.server logging.config multiprocessing.pool sqlite3 unittest.mock"
     configure 'process["rlimits"] = [{"type": "RLIMIT_DATA", "soft": 24 << 20, "hard": 24 << 20}]'
-    expect 0 warm -c 'print("ran")'
-    output_is ran
+    prints ran warm -c 'print("ran")'
 }

@@ -20,8 +20,7 @@ for name in ("comm", "cmdline", "environ", "cgroup", "oom_score_adj", "loginuid"
         print(name, error.strerror)
 for name in ("exe", "cwd", "root"):
     print(name, os.readlink("/proc/self/" + name))' one two
-    output_has "exe /usr/bin/python3"
-    output_has "comm b'python3"
+    output_has "exe /usr/bin/python3" "comm b'python3"
 }
 
 @test "the process: state, signals, privileges in /proc/self/status" {
@@ -68,8 +67,7 @@ for area in areas():
 print(code > 0, apart)'
     expect 0 cold -c "$program"
     [[ $output == "True "[1-9]* ]]
-    expect 0 warm -c "$program"
-    output_is "True 0"
+    prints "True 0" warm -c "$program"
 }
 
 @test "the process: auxiliary vector and time of the kernel's page are usable" {
@@ -436,8 +434,7 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     preload '/modules/first /modules/second both other'
     local begin='import sys; sys.path[:0] = ["/modules/first", "/modules/second"]'
     same -I -c "$begin; import both, other; print(other.text, both.__file__, sys.path, sys.flags, list(sys.modules))"
-    output_has "first /modules/first/both.py"
-    output_has "isolated=1"
+    output_has "first /modules/first/both.py" "isolated=1"
     # Without the directories, or with another one in front, the program finds what it finds cold.
     same -I -c 'import sys; print(sys.path, "both" in sys.modules, "json" in sys.modules); import json, both'
     grep -qF "No module named 'both'" warm.err
@@ -447,10 +444,8 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     output_has "second ["
     # A change there makes the snapshot stale.
     echo 'text = "third"' >modules/first/both.py
-    expect 1 warm -I -c "$begin; import other; print(other.text)"
-    stderr_has "'/modules/first/both.py' has changed"
-    expect 0 either -I -c "$begin; import other; print(other.text)"
-    output_is third
+    fails 1 "'/modules/first/both.py' has changed" warm -I -c "$begin; import other; print(other.text)"
+    prints third either -I -c "$begin; import other; print(other.text)"
 }
 
 @test "directories of PYTHONPATH that are relative or empty" {
@@ -460,8 +455,7 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
     environment PYTHONPATH=src:
     same programs/script.py
-    output_has /work/src/local.py
-    output_has "'/work'"
+    output_has /work/src/local.py "'/work'"
     environment PYTHONPATH=:src
     same -c 'import sys, local; print(sys.path, local.__file__)'
 }
@@ -486,17 +480,13 @@ os.environ["OURS"] = "set"; os.environ.pop("THEIRS", None); os.environ["SEEN"] =
 
 @test "output of the start appears each time: sitecustomize that writes is cold" {
     module sitecustomize.py <<<'import sys; print("a word", file=sys.stderr)'
-    expect 1 warm -c 'print("ran")'
-    stderr_has "a word"
-    expect 0 either -c 'print("ran")'
-    output_is ran
+    fails 1 "a word" warm -c 'print("ran")'
+    prints ran either -c 'print("ran")'
     stderr_has "a word"
 }
 
 @test "without /proc: warm if possible, else cold, and the program runs" {
     configure 'unmount("/proc"); linux.pop("maskedPaths", None); linux.pop("readonlyPaths", None)'
-    expect 0 either -c 'import os; print(os.path.exists("/proc/self"))'
-    output_is False
-    expect 0 either -c 'import os; print(os.getpid())'
-    output_is 1
+    prints False either -c 'import os; print(os.path.exists("/proc/self"))'
+    prints 1 either -c 'import os; print(os.getpid())'
 }

@@ -46,8 +46,7 @@ parked() {
 }
 
 save() {
-    expect 0 runtime warm save box "$(parked)" "${1:-saved}"
-    output_is ''
+    prints '' runtime warm save box "$(parked)" "${1:-saved}"
 }
 
 # Continues the snapshot as the container "fork".
@@ -98,8 +97,7 @@ else:
     frame.loc[:, "value"] = 1
 print(totals.tolist(), frame.groupby("key").value.sum().tolist())'
     save
-    expect 0 continue_as_fork
-    output_is "[1498500, 1499500, 1500500] [1000, 1000, 1000]"
+    prints "[1498500, 1499500, 1500500] [1000, 1000, 1000]" continue_as_fork
     release
     [[ $(<out) == "[1498500, 1499500, 1500500] [1498500, 1499500, 1500500]" ]]
 }
@@ -112,8 +110,7 @@ state["numbers"].append("fork" if pid == 0 else "first")
 if pid: wait()
 print(state["numbers"], os.getpid())'
     save
-    expect 0 continue_as_fork
-    output_is "[0, 1, 2, 3, 4, 'fork'] 1"
+    prints "[0, 1, 2, 3, 4, 'fork'] 1" continue_as_fork
     stderr_is_empty
     release
     [[ $(<out) == "[0, 1, 2, 3, 4, 'first'] 1" ]]
@@ -138,8 +135,7 @@ print(steps)'
     init=$(runtime state fork | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')
     expect 0 runtime warm save fork "$(cut -d ' ' -f 1 "/proc/$init/task/$init/children")" two
     for _ in 1 2; do
-        expect 0 runtime run --bundle bundle --snapshot two deeper </dev/null
-        output_is "['first', 'fork', 'deeper']"
+        prints "['first', 'fork', 'deeper']" runtime run --bundle bundle --snapshot two deeper </dev/null
     done
 }
 
@@ -213,8 +209,7 @@ print(count(), libc.sem_post(memory), libc.pthread_join(thread, None), count())'
     save
     local _
     for _ in 1 2; do
-        expect 0 continue_as_fork
-        output_is "2 0 0 1"
+        prints "2 0 0 1" continue_as_fork
     done
     release
     [[ $(<out) == "2 0 0 1" ]]
@@ -226,8 +221,7 @@ start(libc.pthread_spin_lock)
 if fork(): wait()
 print(count())'
     save
-    expect 0 continue_as_fork
-    output_is 1
+    prints 1 continue_as_fork
     release
     [[ $(<out) == 2 ]]
 }
@@ -244,8 +238,7 @@ print(count())'
     session 'kept = open("/tmp/a", "w")
 if fork(): wait()'
     fork=$(parked)
-    expect 1 runtime warm save --kill box "$fork" other
-    stderr_has "descriptor 3 is open"
+    fails 1 "descriptor 3 is open" runtime warm save --kill box "$fork" other
     wait_for grep -q '^State:.Z' "/proc/$fork/status"
 }
 
@@ -271,8 +264,7 @@ print(status["CapEff"], status["NoNewPrivs"], os.listdir("/proc/self/fd"))'
 fork()
 wait()
 print("went on")'
-    expect 1 runtime warm save box "$(parked)" saved
-    stderr_has 'descriptor 3 is open (/tmp/a\x0a\x1b[31mb)'
+    fails 1 'descriptor 3 is open (/tmp/a\x0a\x1b[31mb)' runtime warm save box "$(parked)" saved
     [[ ! -s saved ]]
     release
     [[ $(<out) == *"went on" ]]
@@ -282,25 +274,18 @@ print("went on")'
     session 'kept = open("/etc/passwd")
 fork()
 wait()'
-    expect 1 runtime warm save box "$(parked)" saved
-    stderr_has "descriptor 3 is open (/etc/passwd)"
+    fails 1 "descriptor 3 is open (/etc/passwd)" runtime warm save box "$(parked)" saved
 }
 
 @test "warm save: only a process of the container that has parked itself" {
     session 'if fork(): wait()'
-    expect 1 runtime warm save box "$(pid_of_box)" saved
-    stderr_has "does not wait in"
+    fails 1 "does not wait in" runtime warm save box "$(pid_of_box)" saved
     hold sleep 60
-    expect 1 runtime warm save box $! saved
-    stderr_has "is not one of container 'box'"
-    expect 1 runtime warm save box 1 saved
-    stderr_has "process 1"
-    expect 1 runtime warm save box 4194304 saved
-    stderr_has "process 4194304"
-    expect 1 runtime warm save box one saved
-    stderr_has "'one' is not a process id"
-    expect 1 runtime warm save none "$(parked)" saved
-    stderr_has "container 'none' does not exist"
+    fails 1 "is not one of container 'box'" runtime warm save box $! saved
+    fails 1 "process 1" runtime warm save box 1 saved
+    fails 1 "process 4194304" runtime warm save box 4194304 saved
+    fails 1 "'one' is not a process id" runtime warm save box one saved
+    fails 1 "container 'none' does not exist" runtime warm save none "$(parked)" saved
     [[ ! -s saved ]]
     # All of them are alive.
     status_is running
@@ -314,33 +299,25 @@ wait()'
     session 'if fork(): wait()'
     : >open
     chmod 0644 open
-    expect 1 runtime warm save box "$(parked)" open
-    stderr_has "is not private to the caller"
+    fails 1 "is not private to the caller" runtime warm save box "$(parked)" open
     (umask 077 && echo content >full)
-    expect 1 runtime warm save box "$(parked)" full
-    stderr_has "the file is not empty"
+    fails 1 "the file is not empty" runtime warm save box "$(parked)" full
     mkfifo pipe
-    expect 1 runtime warm save box "$(parked)" pipe
-    stderr_has "it is not a regular file"
+    fails 1 "it is not a regular file" runtime warm save box "$(parked)" pipe
     save
     [[ $(stat -c %a saved) == 600 ]]
 
-    expect 1 continue_as_fork full
-    stderr_has "it is not a snapshot"
-    expect 1 continue_as_fork pipe
-    stderr_has "it is not a regular file"
-    expect 1 continue_as_fork none
-    stderr_has "open snapshot 'none': does not exist"
+    fails 1 "it is not a snapshot" continue_as_fork full
+    fails 1 "it is not a regular file" continue_as_fork pipe
+    fails 1 "open snapshot 'none': does not exist" continue_as_fork none
     chmod 0604 saved
-    expect 1 continue_as_fork
-    stderr_has "is not private to the caller"
+    fails 1 "is not private to the caller" continue_as_fork
 }
 
 @test "--snapshot: a builder's snapshot begins a program, and continues none" {
     preload json
     expect 0 warm -c 'pass'
-    expect 1 continue_as_fork "$(warm_store)/$(runtime warm list --quiet | head -n 1)"
-    stderr_has "it is not the snapshot of a session"
+    fails 1 "it is not the snapshot of a session" continue_as_fork "$(warm_store)/$(runtime warm list --quiet | head -n 1)"
 }
 
 @test "--snapshot: a cold start never replaces the session" {
@@ -348,17 +325,13 @@ wait()'
 else: print("continued")'
     save
     configure 'config["annotations"]["run.pysbx.warm"] = "off"'
-    expect 1 continue_as_fork
-    stderr_has "switched off"
+    fails 1 "switched off" continue_as_fork
     configure 'config["annotations"]["run.pysbx.warm"] = "auto"; process["args"] = ["sh", "-c", "echo cold"]'
-    expect 1 continue_as_fork
-    stderr_has "the program is not CPython"
+    fails 1 "the program is not CPython" continue_as_fork
     configure 'process["args"] = ["python3", "-V"]'
-    expect 1 continue_as_fork
-    stderr_has "-V asks for the version"
+    fails 1 "-V asks for the version" continue_as_fork
     configure 'process["args"] = ["python3", "-c", "print(1)"]'
-    expect 0 continue_as_fork
-    output_is continued
+    prints continued continue_as_fork
 }
 
 @test "--snapshot: a mapped file that has changed is an error that names it" {
@@ -370,8 +343,7 @@ if fork(): wait()'
     library=$(find root -name 'libc.so.6' -type f | head -n 1)
     cp "$library" new
     mv new "$library"
-    expect 1 continue_as_fork
-    stderr_has "libc"
+    fails 1 "libc" continue_as_fork
     stderr_has "has been replaced"
 }
 
@@ -379,6 +351,5 @@ if fork(): wait()'
     session 'if fork(): wait()'
     save
     use_other_build
-    expect 1 continue_as_fork
-    stderr_has "the snapshot was made by another build of the runtime"
+    fails 1 "the snapshot was made by another build of the runtime" continue_as_fork
 }

@@ -23,8 +23,7 @@ missing = os.path.abspath("missing")'
     output_is "/work first
  /work/missing"
     echo second >work/settings
-    expect 1 warm -c 'pass'
-    stderr_has "'/work/settings' has changed"
+    fails 1 "'/work/settings' has changed" warm -c 'pass'
 }
 
 @test "an import that changes the program's surroundings: no snapshot, and the change" {
@@ -81,17 +80,14 @@ try: code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, pro
 except PermissionError: code = None'
     preload compiles
     cold -c 'import compiles' # creates __pycache__, which would change the key
-    expect 0 warm -c 'import compiles; print(compiles.code is not None)'
-    output_is True
+    prints True warm -c 'import compiles; print(compiles.code is not None)'
     configure 'process["args"][2] = "import compiles; print(compiles.code)"
 config["annotations"]["run.pysbx.warm"] = "auto"'
-    expect 0 python3 -c "$forbid" "$RUNTIME" run --bundle bundle box
-    output_is None
+    prints None python3 -c "$forbid" "$RUNTIME" run --bundle bundle box
     configure 'config["annotations"]["run.pysbx.warm"] = "require"'
     expect 1 python3 -c "$forbid" "$RUNTIME" run --bundle bundle box
     stderr_has "the snapshot has code that was generated at run time, which is forbidden here"
-    expect 0 warm -c 'import compiles; print(compiles.code is not None)'
-    output_is True
+    prints True warm -c 'import compiles; print(compiles.code is not None)'
 }
 
 @test "references of preloaded modules to sys are the program's: __main__, argv, line buffering" {
@@ -146,8 +142,7 @@ print(sorted(sys.modules))'
         preload "holds_$name"
         expect 0 cold -c "import holds_$name; $show"
         local fresh=$output
-        expect 0 either -c "import holds_$name; $show"
-        output_is "$fresh"
+        prints "$fresh" either -c "import holds_$name; $show"
     done
 }
 
@@ -177,8 +172,7 @@ print(os.read(holds.one, 4), os.read(holds.two, 4), holds.first, holds.text.read
     same -c "import os; $show; import ctypes; $show
 functions = [ctypes.CFUNCTYPE(ctypes.c_int)(lambda i=i: i) for i in range(2000)]
 print(sum(function() for function in functions), os.readlink('/proc/self/fd/4'))"
-    output_has 1999000
-    output_has libffi
+    output_has 1999000 libffi
 }
 
 @test "an import may keep a file open for reading: if it has changed, the program has the new one" {
@@ -196,15 +190,13 @@ print(sum(function() for function in functions), os.readlink('/proc/self/fd/4'))
             module held.txt <<<"$text" # another file
         fi
         for _ in 1 2 3; do
-            expect 0 either -c "$show"
-            output_is "b'$text\n'"
+            prints "b'$text\n'" either -c "$show"
         done
         same -c "$show"
         output_is "b'$text\n'"
     done
     rm modules/held.txt
-    expect 1 either -c "$show"
-    stderr_has "Bad file descriptor"
+    fails 1 "Bad file descriptor" either -c "$show"
 }
 
 @test "the host name: the container's, also if an import has asked platform for it" {
@@ -308,10 +300,8 @@ with tempfile.NamedTemporaryFile("w+") as file: file.write("text")'
     output_is /tmp
     # If none is left, the snapshot that says /tmp does not fit.
     configure 'unmount("/tmp"); config["root"]["readonly"] = True'
-    expect 1 cold -c "$show"
-    stderr_has "No usable temporary directory"
-    expect 1 either -c "$show"
-    stderr_has "No usable temporary directory"
+    fails 1 "No usable temporary directory" cold -c "$show"
+    fails 1 "No usable temporary directory" either -c "$show"
     is_cold_because "import temporary: FileNotFoundError: [Errno 2] No usable temporary directory"
     configure 'config["root"]["readonly"] = False'
     same -c "$show"
@@ -332,8 +322,7 @@ for top, names, files in sorted([*os.walk(temporary.place), *os.walk("/tmp")]):
     print(top.replace(temporary.place, "place"), names, sorted(files), oct(os.stat(top).st_mode), os.stat(top).st_uid)
 print(oct(os.stat(temporary.place + "/deeper/text").st_mode), len(open(temporary.place + "/link").read()))'
     same -c "$show"
-    output_has "/tmp/by_c [] [] 0o40700"
-    output_has "0o100640 20000"
+    output_has "/tmp/by_c [] [] 0o40700" "0o100640 20000"
     # Without room for them the start is cold, which is an error if a warm one is required.
     configure 'unmount("/dev/shm"); mount("/dev/shm", "tmpfs", "size=4k", "mode=1777", kind="tmpfs")'
     is_cold_because "run.pysbx.warm=require: the imports cannot be continued: [Errno 28] No space left on device"
@@ -342,8 +331,7 @@ print(oct(os.stat(temporary.place + "/deeper/text").st_mode), len(open(temporary
     mkdir -p shared/by_c
     chmod 777 shared/by_c
     configure 'unmount("/tmp"); mount("/tmp", arguments[0], "rw")' "$PWD/shared"
-    expect 1 warm -c 'print("ran")'
-    stderr_has "the imports saw another kind of file, or none, at '/tmp/by_c'"
+    fails 1 "the imports saw another kind of file, or none, at '/tmp/by_c'" warm -c 'print("ran")'
     expect 0 either -c 'print("ran")' # the snapshot is made again
     configure 'unmount("/tmp")'
     module temporary.py <<<'import os; os.mkfifo("/dev/shm/pipe")'
@@ -428,13 +416,11 @@ if datetime.datetime.now().year > 1990 and time.localtime().tm_year > 1990: mode
 @test "the interpreter prints something before the program: no snapshot" {
     preload json
     is_cold_because() {
-        expect 1 warm "$@" -c 'print("ran")'
-        stderr_has "the interpreter prints something at its start"
+        fails 1 "the interpreter prints something at its start" warm "$@" -c 'print("ran")'
         expect 0 cold "$@" -c 'print("ran")'
         local said=$stderr
         [[ $said == *ignored* ]]
-        expect 0 either "$@" -c 'print("ran")'
-        output_is ran
+        prints ran either "$@" -c 'print("ran")'
         [[ $stderr == "$said" ]]
     }
     is_cold_because -W bogus::x
@@ -499,10 +485,8 @@ print(protection, offset, path, ctypes.string_at(int(start, 16), 16))'
 
 @test "a Python built with an old C library: no memfd_create" {
     module sitecustomize.py <<<'import posix; vars(posix).pop("memfd_create", None)'
-    expect 0 warm -c 'import posix; print(hasattr(posix, "memfd_create"))'
-    output_is False
+    prints False warm -c 'import posix; print(hasattr(posix, "memfd_create"))'
     module speaks.py <<<'print("a word")'
     preload speaks
-    expect 1 warm -c pass
-    stderr_has "the imports write to standard output or error: 'a word"
+    fails 1 "the imports write to standard output or error: 'a word" warm -c pass
 }

@@ -17,8 +17,7 @@ setup() {
     module memory_calls.py <"$TESTS/warm/memory_calls.py"
     preload memory_kept
     same /modules/memory_calls.py
-    output_has "mapping: MADV_DONTNEED 0 0 5a*1 00*2 5a*1"
-    output_has "malloc: mremap 32 to 4096, 1 moved 0"
+    output_has "mapping: MADV_DONTNEED 0 0 5a*1 00*2 5a*1" "malloc: mremap 32 to 4096, 1 moved 0"
 }
 
 @test "memory of an import grows: lists, dictionaries, arrays, bytes, mappings" {
@@ -157,8 +156,7 @@ number = interpreters.create()
 interpreters.run_string(number, "kept = [bytes(300) for _ in range(20000)]")'
     preload made
     expect 1 warm -c pass
-    expect 0 either -c 'import made; made.interpreters.run_string(made.number, "print(len(kept), flush=True)")'
-    output_is "20000"
+    prints "20000" either -c 'import made; made.interpreters.run_string(made.number, "print(len(kept), flush=True)")'
 }
 
 @test "the snapshot is removed while the program runs: its memory stays" {

@@ -29,11 +29,9 @@ as_id() {
 # The module belongs to the first of two mapped IDs: it starts warm, and the import of the other one fails with this error.
 only_the_first_imports() {
     as_id 1900000001 require
-    expect 0 runtime run --bundle bundle box
-    output_is 42
+    prints 42 runtime run --bundle bundle box
     as_id 1900000002 auto
-    expect 1 runtime run --bundle bundle box
-    stderr_has "$1"
+    fails 1 "$1" runtime run --bundle bundle box
 }
 
 snapshots() {
@@ -42,14 +40,12 @@ snapshots() {
 
 @test "another mapped ID: the same snapshot" {
     as_id 1900000001 require
-    expect 0 runtime run --bundle bundle box
-    output_is 42
+    prints 42 runtime run --bundle bundle box
     local before id
     before=$(snapshots)
     for id in 1900000002 1900000003 1900000001; do
         as_id "$id" require
-        expect 0 runtime run --bundle bundle box
-        output_is 42
+        prints 42 runtime run --bundle bundle box
         [[ $(snapshots) == "$before" ]]
     done
 }
@@ -61,8 +57,7 @@ snapshots() {
     before=$(snapshots)
     mkdir data
     configure 'mount("/data", arguments[0], "rw", "nodev", uidMappings=ids((0, 1900000001, 1)), gidMappings=ids((0, 1900000001, 1)))' "$PWD/data"
-    expect 0 runtime run --bundle bundle box
-    output_is 42
+    prints 42 runtime run --bundle bundle box
     [[ $(snapshots) == "$before" ]]
 }
 
@@ -94,9 +89,7 @@ os.setxattr(sys.argv[1], "system.posix_acl_access", acl)' modules/quiet.py || sk
     module quiet.py <<<'import os; VALUE = os.stat(__file__).st_uid'
     chown 1900000001 modules/quiet.py
     as_id 1900000001 require
-    expect 0 runtime run --bundle bundle box
-    output_is 0
+    prints 0 runtime run --bundle bundle box
     as_id 1900000002 auto
-    expect 0 runtime run --bundle bundle box
-    output_is 65534
+    prints 65534 runtime run --bundle bundle box
 }

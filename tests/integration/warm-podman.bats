@@ -32,8 +32,7 @@ print(pandas.DataFrame({'k': [1, 1, 2], 'v': [1, 2, 3]}).groupby('k').v.sum().to
     expect 0 warm "$PYTHON" python3 -c "$program"
     seed=$output
     for _ in 1 2 3; do
-        expect 0 warm "$PYTHON" python3 -c "$program"
-        output_is "$seed"
+        prints "$seed" warm "$PYTHON" python3 -c "$program"
     done
     expect 0 podman run --rm --network none --annotation run.pysbx.warm=off "$PYTHON" python3 -c "$program"
     [[ $output != "$seed" ]]
@@ -46,31 +45,24 @@ print(pandas.DataFrame({'k': [1, 1, 2], 'v': [1, 2, 3]}).groupby('k').v.sum().to
         python3 -c "$(read_files decimal)"
     output_is False
     configure_warm '{"maxage": 60}'
-    expect 126 podman run --rm --network none "$PYTHON" python3 -c 'print(1)'
-    stderr_has "warm.json: maxage: unknown key"
+    fails 126 "warm.json: maxage: unknown key" podman run --rm --network none "$PYTHON" python3 -c 'print(1)'
     configure_warm
 }
 
 @test "podman run: -c, -m, a script of a volume, standard input, exit code" {
     mkdir work
     echo 'import sys; print("script", sys.argv[1:])' >work/script.py
-    expect 0 warm "$PYTHON" python3 -c 'import sys; print(sys.argv)' one two
-    output_is "['-c', 'one', 'two']"
-    expect 0 warm -v "$PWD/work:/work" "$PYTHON" python3 /work/script.py one
-    output_is "script ['one']"
-    expect 0 warm -v "$PWD/work:/work" -w /work "$PYTHON" python3 -m script two
-    output_is "script ['two']"
-    expect 0 warm -i "$PYTHON" python3 - three <work/script.py
-    output_is "script ['three']"
+    prints "['-c', 'one', 'two']" warm "$PYTHON" python3 -c 'import sys; print(sys.argv)' one two
+    prints "script ['one']" warm -v "$PWD/work:/work" "$PYTHON" python3 /work/script.py one
+    prints "script ['two']" warm -v "$PWD/work:/work" -w /work "$PYTHON" python3 -m script two
+    prints "script ['three']" warm -i "$PYTHON" python3 - three <work/script.py
     expect 7 warm "$PYTHON" python3 -c 'raise SystemExit(7)'
-    expect 1 warm "$PYTHON" python3 -c '1 / 0'
-    stderr_has "ZeroDivisionError"
+    fails 1 "ZeroDivisionError" warm "$PYTHON" python3 -c '1 / 0'
 }
 
 @test "podman run -i: standard input reaches the program to its end" {
     head -c 1000000 /dev/zero >input
-    expect 0 warm -i "$PYTHON" python3 -c 'import sys; print(len(sys.stdin.buffer.read()))' <input
-    output_is 1000000
+    prints 1000000 warm -i "$PYTHON" python3 -c 'import sys; print(len(sys.stdin.buffer.read()))' <input
 }
 
 @test "podman run -it: the terminal, its size, control-C" {
@@ -100,8 +92,7 @@ time.sleep(1000)' >/dev/null
     expect 0 podman top box args
     output_has "python3 -c"
     podman stop --time 60 box
-    expect 0 podman inspect --format '{{.State.ExitCode}}' box
-    output_is 3
+    prints 3 podman inspect --format '{{.State.ExitCode}}' box
 }
 
 @test "podman exec: a warm interpreter next to another process" {
@@ -112,8 +103,7 @@ print(os.getpid() > 1, threading.main_thread().native_id == os.getpid(), os.getp
         output_is "True True 0"
     done
     expect 4 podman exec -i box python3 - <<<'raise SystemExit(4)'
-    expect 0 podman exec --user 1000 box python3 -c 'import os; print(os.getuid())'
-    output_is 1000
+    prints 1000 podman exec --user 1000 box python3 -c 'import os; print(os.getuid())'
 }
 
 # bats test_tags=user
@@ -138,22 +128,18 @@ open("/tmp/x", "w")'
 
 # bats test_tags=user
 @test "podman run: namespaces of the host, shared ones, init" {
-    expect 0 warm --pid host "$PYTHON" python3 -c 'import os; print(os.getpid() > 1)'
-    output_is True
+    prints True warm --pid host "$PYTHON" python3 -c 'import os; print(os.getpid() > 1)'
     local -a shared=(--uts host)
     [[ ! -d /dev/mqueue ]] || shared+=(--ipc host) # Podman mounts the host's message queues then
-    expect 0 warm "${shared[@]}" "$PYTHON" python3 -c 'print("ran")'
-    output_is ran
-    expect 0 podman run --rm --network none --init "$PYTHON" python3 -c 'import os; print(os.getpid() > 1)'
-    output_is True
+    prints ran warm "${shared[@]}" "$PYTHON" python3 -c 'print("ran")'
+    prints True podman run --rm --network none --init "$PYTHON" python3 -c 'import os; print(os.getpid() > 1)'
 }
 
 @test "podman run --uidmap, --userns auto: ids are mapped" {
     needs_root "rootless mappings are those of Podman's user namespace"
     expect 0 warm --uidmap 0:300000:5000 --gidmap 0:310000:5000 "$PYTHON" python3 -c 'import os; print(os.getuid(), open("/proc/self/uid_map").read().split())'
     output_is "0 ['0', '300000', '5000']"
-    expect 0 warm --userns auto "$PYTHON" python3 -c 'import os; print(os.getuid())'
-    output_is 0
+    prints 0 warm --userns auto "$PYTHON" python3 -c 'import os; print(os.getuid())'
 }
 
 # bats test_tags=user
@@ -161,8 +147,7 @@ open("/tmp/x", "w")'
     needs_rootless
     expect 0 warm --userns keep-id "$PYTHON" python3 -c 'import os; print(os.getuid())'
     output_is "$(id -u)"
-    expect 0 warm --userns nomap "$PYTHON" python3 -c 'import os; print(os.getuid())'
-    output_is 0
+    prints 0 warm --userns nomap "$PYTHON" python3 -c 'import os; print(os.getuid())'
 }
 
 # bats test_tags=user
@@ -170,11 +155,9 @@ open("/tmp/x", "w")'
     mkdir modules
     echo 'text = "old"' >modules/greeting.py
     local -a options=(--annotation run.pysbx.preload=greeting -v "$PWD/modules:/modules:ro" -e PYTHONPATH=/modules)
-    expect 0 warm "${options[@]}" "$PYTHON" python3 -c "$(read_files greeting); print(greeting.text)"
-    output_is $'False\nold'
+    prints $'False\nold' warm "${options[@]}" "$PYTHON" python3 -c "$(read_files greeting); print(greeting.text)"
     echo 'text = "new"' >modules/greeting.py
-    expect 0 podman run --rm --network none "${options[@]}" "$PYTHON" python3 -c 'import greeting; print(greeting.text)'
-    output_is new
+    prints new podman run --rm --network none "${options[@]}" "$PYTHON" python3 -c 'import greeting; print(greeting.text)'
 }
 
 @test "podman run: a layer that changes a module makes another image" {
@@ -213,24 +196,18 @@ with open(colorsys.__file__, "a") as file: file.write("ONE_THIRD += 1\n")' >/dev
 }
 
 @test "podman run: the reason if a required warm start is impossible" {
-    expect 126 warm "$PYTHON" sh -c true
-    stderr_has "run.pysbx.warm=require"
-    expect 126 warm --annotation run.pysbx.preload=nowhere "$PYTHON" python3 -c pass
-    stderr_has nowhere
+    fails 126 "run.pysbx.warm=require" warm "$PYTHON" sh -c true
+    fails 126 nowhere warm --annotation run.pysbx.preload=nowhere "$PYTHON" python3 -c pass
     # A missing program is 127, as without a warm start, and one that is not executable is 126.
-    expect 127 warm "$PYTHON" python3.99 -c pass
-    stderr_has 'not found in $PATH'
-    expect 127 warm "$PYTHON" /no/such/python3 -c pass
-    stderr_has "/no/such/python3"
+    fails 127 'not found in $PATH' warm "$PYTHON" python3.99 -c pass
+    fails 127 "/no/such/python3" warm "$PYTHON" /no/such/python3 -c pass
     podman run -d --name box --network none --annotation run.pysbx.warm=require "$PYTHON" python3 -c '
 import time; time.sleep(1000)' >/dev/null
-    expect 127 podman exec box python3.99 -c pass
-    stderr_has 'not found in $PATH'
+    fails 127 'not found in $PATH' podman exec box python3.99 -c pass
     touch python3
     expect 126 warm -v "$PWD/python3:/usr/bin/python3.99:ro" "$PYTHON" python3.99 -c pass
     expect 126 podman run --rm --network none -v "$PWD/python3:/usr/bin/python3.99:ro" "$PYTHON" python3.99 -c pass
-    expect 0 podman run --rm --network none --annotation run.pysbx.preload=nowhere "$PYTHON" python3 -c 'print("ran")'
-    output_is ran
+    prints ran podman run --rm --network none --annotation run.pysbx.preload=nowhere "$PYTHON" python3 -c 'print("ran")'
     stderr_is_empty
 }
 
@@ -298,8 +275,7 @@ PROGRAM
     done
 
     start_sleeper --name sleeper
-    expect 125 podman container checkpoint --export none.tar sleeper
-    stderr_has "its program is no Python that was started warm"
+    fails 125 "its program is no Python that was started warm" podman container checkpoint --export none.tar sleeper
     [[ ! -e none.tar ]]
     state_is sleeper running
 }

@@ -36,12 +36,10 @@ libc.close(number)'
         warm_says "processor b'MemTotal'" -c 'import looks; print(looks.first, looks.buffer.value)'
         echo "another file" >other
         configure 'mount(arguments[0], arguments[1])' "$path" "$PWD/other"
-        expect 1 warm -c 'import looks'
-        stderr_has "a mount hides '$path', or hides it no longer"
+        fails 1 "a mount hides '$path', or hides it no longer" warm -c 'import looks'
         expect 0 cold -c 'import looks; print(looks.first, looks.buffer.value)'
         found=$output
-        expect 0 either -c 'import looks; print(looks.first, looks.buffer.value)'
-        output_is "$found"
+        prints "$found" either -c 'import looks; print(looks.first, looks.buffer.value)'
         configure 'unmount(arguments[0])' "$path"
     done
 }
@@ -179,8 +177,7 @@ asks() {
     configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 1 << 33, "hard": 1 << 33}]'
     same -c 'import asking; print(asking.text)'
     configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 1 << 34, "hard": 1 << 34}]'
-    expect 0 either -c 'import asking; print(asking.text)'
-    output_is "(17179869184, 17179869184)"
+    prints "(17179869184, 17179869184)" either -c 'import asking; print(asking.text)'
 }
 
 @test "a mount point that an import looks for" {
@@ -324,8 +321,7 @@ except FileNotFoundError: seen = False"
     warm_says True -c "$SAY"
     configure 'unmount("/dev/shm")
 mount("/dev/shm", "tmpfs", "mode=755", kind="tmpfs")'
-    expect 0 either -c "$SAY"
-    output_is False
+    prints False either -c "$SAY"
 }
 
 @test "the CPUs that the caller may use are others, in the same number" {
@@ -395,8 +391,7 @@ text = ctypes.c_int.in_dll(libc, "getdate_err").value, words[0] is not None'
     preload greeting
     warm_says "(1, False)" -c "$SAY"
     environment DATEMSK=/none
-    expect 0 either -c "$SAY"
-    output_is "(3, False)"
+    prints "(3, False)" either -c "$SAY"
     environment OWN=word
     now_says "(3, True)" -c "$SAY"
 }

@@ -66,8 +66,7 @@ absent, path = os.path.exists("/data/absent"), pathlib.Path("/data/path").exists
     for line in "echo longer >data/size" "ln -sfn elsewhere data/link" "touch data/new" "touch data/absent" \
         "touch data/path" "rm data/there/file" "rm -r data/there"; do
         eval "$line"
-        expect 1 warm -c "$show"
-        stderr_has "'/data/"
+        fails 1 "'/data/" warm -c "$show"
         same -c "$show"
     done
 }
@@ -89,8 +88,7 @@ asked = os.path.realpath("/data/asked"), pathlib.Path("/data/asked").is_dir(), o
         expect 0 warm -c "import $name; print($name.kept)"
         same -c "import $name; print($name.kept)"
         mkdir "data/kept/$name"
-        expect 1 warm -c "import $name; print($name.kept)"
-        stderr_has "'/data/kept' has changed"
+        fails 1 "'/data/kept' has changed" warm -c "import $name; print($name.kept)"
         same -c "import $name; print($name.kept)"
     done
     # The type and the place of a directory do not change with its content.

@@ -58,10 +58,8 @@ with open(name, "r+b") as file:
     preload greeting
     warm_says old -c "$SAY"
     rm -r modules/greeting.py
-    expect 1 either -c "$SAY"
-    stderr_has "No module named 'greeting'"
-    expect 1 warm -c "$SAY"
-    stderr_has greeting
+    fails 1 "No module named 'greeting'" either -c "$SAY"
+    fails 1 greeting warm -c "$SAY"
 }
 
 @test "a module of the same name appeared earlier in the path" {
@@ -135,10 +133,8 @@ except ImportError:
     preload json
     warm_says json -c 'import json; print(json.__name__)'
     echo '__name__ = "shadow"' >work/json.py
-    expect 0 either -c 'import json; print(json.__name__)'
-    output_is shadow
-    expect 1 warm -c 'import json'
-    stderr_has /work/json.py
+    prints shadow either -c 'import json; print(json.__name__)'
+    fails 1 /work/json.py warm -c 'import json'
     # Flags that keep the working directory out of the path exclude its modules as well.
     warm_says json -I -c 'import json; print(json.__name__)'
 }
@@ -151,8 +147,7 @@ except ImportError:
     warm_says json /work/script.py
     mkdir work/json
     echo '__name__ = "shadow"' >work/json/__init__.py
-    expect 0 either /work/script.py
-    output_is shadow
+    prints shadow either /work/script.py
     expect 1 warm /work/script.py
 }
 
@@ -165,10 +160,8 @@ except ImportError:
     preload json
     warm_says json /work/one/script.py
     echo '__name__ = "shadow"' >work/three/json.py
-    expect 0 either /work/one/script.py
-    output_is shadow
-    expect 1 warm /work/one/script.py
-    stderr_has /three/json.py
+    prints shadow either /work/one/script.py
+    fails 1 /three/json.py warm /work/one/script.py
 }
 
 @test "a preloaded module next to the script fits" {
@@ -182,8 +175,7 @@ except ImportError:
     module programs/program.py <<<'import greeting; print(greeting.text)'
     module programs/greeting.py <<<'text = "beside the program"'
     preload_a_clock
-    expect 0 either /modules/programs/program.py
-    output_is "beside the program"
+    prints "beside the program" either /modules/programs/program.py
     warm_says "$before" -c "$SAY"
 }
 
@@ -194,8 +186,7 @@ except ImportError:
 while "new" not in open("/modules/a.py").read(): time.sleep(0.02)'
     preload a,b
     { sleep 3 && echo 'text = "new"' >modules/a.py; } 3>&- &
-    expect 1 warm -c 'import a; print(a.text)'
-    stderr_has "'/modules/a.py' has changed while the snapshot was made"
+    fails 1 "'/modules/a.py' has changed while the snapshot was made" warm -c 'import a; print(a.text)'
     warm_says new -c 'import a; print(a.text)'
 }
 
@@ -221,10 +212,8 @@ while "new" not in open("/modules/a.py").read(): time.sleep(0.02)'
     module second/names/part.py <<<'text = "beside the program"'
     environment PYTHONPATH=/modules/first:/modules/second
     preload names.part
-    expect 0 cold /modules/second/program.py
-    output_is "beside the program"
-    expect 0 either /modules/second/program.py
-    output_is "beside the program"
+    prints "beside the program" cold /modules/second/program.py
+    prints "beside the program" either /modules/second/program.py
 }
 
 # The program prints whether json is the one next to it, and has a snapshot.
@@ -252,8 +241,7 @@ make_program() {
 @test "a startContainer hook puts a module next to the program" {
     make_program
     configure 'hook("startContainer", "echo >/modules/json.py")'
-    expect 0 either /modules/program.py
-    output_is /modules/json.py
+    prints /modules/json.py either /modules/program.py
 }
 
 @test "a hook of the runtime mounts over a module" {
@@ -278,8 +266,7 @@ hook(arguments[0], "sh {0}/mount.sh {0} {1}".format(arguments[1], config["root"]
 # The program prints this once at its start, different each time.
 now_says_without_snapshot() {
     for _ in 1 2 3; do
-        expect 0 either -c "$SAY"
-        output_is "$1"
+        prints "$1" either -c "$SAY"
     done
 }
 
@@ -290,7 +277,6 @@ now_says_without_snapshot() {
     warm_says old -c "$SAY"
     configure 'linux.setdefault("maskedPaths", []).append("/modules")'
     for _ in 1 2 3; do
-        expect 1 either -c "$SAY"
-        stderr_has "No module named 'greeting'"
+        fails 1 "No module named 'greeting'" either -c "$SAY"
     done
 }

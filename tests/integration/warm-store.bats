@@ -25,33 +25,28 @@ store_files() {
 
 # bats test_tags=user
 @test "warm build: builds the snapshot once, and the first run uses it" {
-    expect 0 runtime warm build --bundle bundle
-    output_is ''
+    prints '' runtime warm build --bundle bundle
     local made
     made=$(stat -c '%i %Z' "$(warm_store)/$(key)")
     expect 0 runtime warm build --bundle bundle
     [[ $(stat -c '%i %Z' "$(warm_store)/$(key)") == "$made" ]]
     [[ $(snapshot uses) == 0 ]]
-    expect 0 warm -c 'print(6 * 7)'
-    output_is 42
+    prints 42 warm -c 'print(6 * 7)'
     [[ $(snapshot uses) == 1 ]]
     [[ $(stat -c '%i %Z' "$(warm_store)/$(key)") == "$made" ]]
 }
 
 @test "warm build: a program that cannot be prewarmed is an error with the reason" {
     configure 'process["args"] = ["python3", "-i"]'
-    expect 1 runtime warm build --bundle bundle
-    stderr_has "-i asks for an interactive interpreter"
+    fails 1 "-i asks for an interactive interpreter" runtime warm build --bundle bundle
     configure 'process["args"] = ["sh"]'
-    expect 1 runtime warm build --bundle bundle
-    stderr_has "not CPython"
+    fails 1 "not CPython" runtime warm build --bundle bundle
     [[ ! -e $(warm_store) ]]
 }
 
 @test "warm build: a module that cannot be imported is named" {
     preload no_such_module
-    expect 1 runtime warm build --bundle bundle
-    stderr_has "no_such_module"
+    fails 1 "no_such_module" runtime warm build --bundle bundle
     [[ -z $(key) ]]
 }
 
@@ -60,8 +55,7 @@ store_files() {
     preload json,decimal
     expect 0 runtime warm build --bundle bundle
     expect 0 runtime warm list
-    output_has "KEY"
-    output_has "decimal,json"
+    output_has "KEY" "decimal,json"
     expect 0 runtime warm list --format json
     output_holds 'len(it) == 1 and it[0]["state"] == "ready" and it[0]["preload"] == "decimal,json"'
     output_holds 'it[0]["size"] > 2**20 and it[0]["uses"] == 0 and it[0]["built"] > 0'
@@ -71,16 +65,13 @@ store_files() {
 
 @test "warm list: failed snapshots, with the reason; --quiet omits them, because they cannot be shown" {
     preload no_such_module
-    expect 0 either -c 'print("cold")'
-    output_is cold
+    prints cold either -c 'print("cold")'
     expect 0 runtime warm list
-    output_has "failed"
-    output_has "ModuleNotFoundError: No module named 'no_such_module'"
+    output_has "failed" "ModuleNotFoundError: No module named 'no_such_module'"
     expect 0 runtime warm list --format json
     output_holds 'len(it) == 1 and it[0]["state"] == "failed" and "no_such_module" in it[0]["failed"]'
     output_holds 'it[0]["built"] > 0 and it[0]["size"] == 0 and "stale" not in it[0]'
-    expect 0 runtime warm list --quiet
-    output_is ""
+    prints "" runtime warm list --quiet
     mkdir modules
     echo 'PRELOADED = 1' >modules/no_such_module.py
     configure 'mount("/modules", arguments[0]); process["env"].append("PYTHONPATH=/modules")' "$PWD/modules"
@@ -118,10 +109,8 @@ PYTHON
     output_holds 'it["size"] > 2**20 and it["uses"] == 0 and it["files"] > 0 and "bundle" not in it'
     output_holds '"decimal" in it["modules"] and "preload=decimal" in it["key"]'
     output_holds 'it["python"].startswith("3.")'
-    expect 1 runtime warm show 00000000000000000000000000000000
-    stderr_has "does not exist"
-    expect 1 runtime warm show ../../etc/passwd
-    stderr_has "is not the key"
+    fails 1 "does not exist" runtime warm show 00000000000000000000000000000000
+    fails 1 "is not the key" runtime warm show ../../etc/passwd
 }
 
 @test "warm show --bundle: whether a bundle fits, and why not" {
@@ -169,13 +158,11 @@ PYTHON
     stderr_has "1 of 1 snapshots are damaged"
     truncate -s 4096 "$image"
     expect 1 runtime warm verify "$(key)"
-    expect 0 either -c 'print(6 * 7)'
-    output_is 42
+    prints 42 either -c 'print(6 * 7)'
     [[ $(snapshot state) == ready ]]
     chmod u+w "$image"
     truncate -s 4096 "$image"
-    expect 0 runtime warm prune
-    output_is "1 removed"
+    prints "1 removed" runtime warm prune
     [[ -z $(store_files) ]]
 }
 
@@ -185,10 +172,8 @@ PYTHON
     image=$(warm_store)/$(key)
     chmod u+w "$image"
     printf '\1\0\0\0' | dd of="$image" bs=1 seek=8 conv=notrunc status=none # snapshot_header.format
-    expect 1 runtime warm verify "$(key)"
-    stderr_has "the snapshot has format 1"
-    expect 0 runtime warm verify
-    output_is ""
+    fails 1 "the snapshot has format 1" runtime warm verify "$(key)"
+    prints "" runtime warm verify
 }
 
 @test "warm verify, warm list: a snapshot that is removed in the meantime is not reported as damaged" {
@@ -196,13 +181,11 @@ PYTHON
     runtime warm build --bundle bundle
     key=$(key)
     set -- strace -q -o trace -P "$key" -e inject=openat:error=ENOENT "$RUNTIME" warm
-    expect 0 "$@" verify
-    output_is ""
+    prints "" "$@" verify
     grep -q INJECTED trace
     expect 0 "$@" list
     output_lacks damaged
-    expect 0 "$@" list --format json
-    output_is "[]"
+    prints "[]" "$@" list --format json
     expect 0 runtime warm verify
 }
 
@@ -210,14 +193,11 @@ PYTHON
     runtime warm build --bundle bundle
     local image
     image=$(warm_store)/$(key)
-    expect 0 runtime warm prune
-    output_is "0 removed"
+    prints "0 removed" runtime warm prune
     chmod u+w "$image"
     printf 'x' | dd of="$image" bs=1 seek=$(($(stat -c %s "$image") - 5000)) conv=notrunc status=none
-    expect 1 runtime warm verify
-    stderr_has "'warm prune' removes them"
-    expect 0 runtime warm prune
-    output_is "1 removed"
+    fails 1 "'warm prune' removes them" runtime warm verify
+    prints "1 removed" runtime warm prune
     [[ -z $(store_files) ]]
 }
 
@@ -227,14 +207,11 @@ PYTHON
     preload decimal
     runtime warm build --bundle bundle
     key=$(runtime warm list --quiet | head -n 1)
-    expect 0 runtime warm prune "$key"
-    output_is "1 removed"
+    prints "1 removed" runtime warm prune "$key"
     expect 0 runtime warm list --quiet
     [[ $output != *$key* && $(wc -l <<<"$output") == 1 ]]
-    expect 1 runtime warm prune "$key"
-    stderr_has "there is no snapshot '$key'"
-    expect 1 runtime warm prune ../warm
-    stderr_has "there is no snapshot '../warm'"
+    fails 1 "there is no snapshot '$key'" runtime warm prune "$key"
+    fails 1 "there is no snapshot '../warm'" runtime warm prune ../warm
 }
 
 @test "warm prune KEY: a failed snapshot, so that the next start tries again" {
@@ -242,57 +219,44 @@ PYTHON
     preload no_such_module
     expect 0 either -c 'print("cold")'
     key=$(runtime warm list | awk '$2 == "failed" { print $1 }')
-    expect 0 runtime warm prune "$key"
-    output_is "1 removed"
+    prints "1 removed" runtime warm prune "$key"
     [[ -z $(store_files) ]]
-    expect 1 runtime warm prune "$key"
-    stderr_has "there is no snapshot '$key'"
+    fails 1 "there is no snapshot '$key'" runtime warm prune "$key"
 }
 
 @test "warm prune: snapshots that are too old, too large, all" {
     runtime warm build --bundle bundle
     preload decimal
     runtime warm build --bundle bundle
-    expect 0 runtime warm prune
-    output_is "0 removed"
+    prints "0 removed" runtime warm prune
     touch -d '2 days ago' "$(warm_store)/$(runtime warm list --quiet | head -n 1)"
-    expect 0 runtime warm prune
-    output_is "1 removed"
+    prints "1 removed" runtime warm prune
     runtime warm build --bundle bundle
     preload json
     runtime warm build --bundle bundle
     expect 0 runtime warm prune --max-size "$(stat -c %s "$(warm_store)/$(runtime warm list --quiet | head -n 1)")"
     [[ $(key | wc -l) == 1 ]]
     sleep 1.1 # ages are counted in seconds
-    expect 0 runtime warm prune --older-than 0
-    output_is "1 removed"
+    prints "1 removed" runtime warm prune --older-than 0
     runtime warm build --bundle bundle
-    expect 0 runtime warm prune --all
-    output_is "1 removed"
+    prints "1 removed" runtime warm prune --all
     [[ -z $(store_files) ]]
 }
 
 # bats test_tags=user
 @test "without a store: list is empty, verify and prune do nothing, show says so" {
-    expect 0 runtime warm list --format json
-    output_is '[]'
+    prints '[]' runtime warm list --format json
     expect 0 runtime warm verify
-    expect 0 runtime warm prune
-    output_is "0 removed"
-    expect 1 runtime warm show 00000000000000000000000000000000
-    stderr_has "does not exist"
+    prints "0 removed" runtime warm prune
+    fails 1 "does not exist" runtime warm show 00000000000000000000000000000000
     [[ ! -e $(warm_store) ]]
 }
 
 @test "warm: an unknown or missing command is an error" {
-    expect 1 runtime warm
-    stderr_has "too few arguments"
-    expect 1 runtime warm heat
-    stderr_has "unknown command 'warm heat'"
-    expect 1 runtime warm list extra
-    stderr_has "too many arguments"
-    expect 1 runtime warm prune --older-than -1
-    stderr_has "is no number of seconds"
+    fails 1 "too few arguments" runtime warm
+    fails 1 "unknown command 'warm heat'" runtime warm heat
+    fails 1 "too many arguments" runtime warm list extra
+    fails 1 "is no number of seconds" runtime warm prune --older-than -1
 }
 
 # bats test_tags=user
@@ -301,21 +265,16 @@ PYTHON
     [[ $(stat -c %a "$(warm_store)") == 700 ]]
     [[ $(stat -c %a "$(warm_store)/$(key)") == 400 ]]
     chmod 0750 "$(warm_store)"
-    expect 1 warm -c 'print(6 * 7)'
-    stderr_has "is open to others"
-    expect 0 either -c 'print(6 * 7)'
-    output_is 42
-    expect 1 runtime warm list
-    stderr_has "is open to others"
+    fails 1 "is open to others" warm -c 'print(6 * 7)'
+    prints 42 either -c 'print(6 * 7)'
+    fails 1 "is open to others" runtime warm list
 }
 
 @test "warm.json: a mistake is an error with file and position" {
     configure_warm '{"maxage": 5}'
-    expect 1 run_box
-    stderr_has "warm.json: maxage: unknown key"
+    fails 1 "warm.json: maxage: unknown key" run_box
     configure_warm '{"template": {"timeout": "5s"}}'
-    expect 1 run_box
-    stderr_has "warm.json: template.timeout: "
+    fails 1 "warm.json: template.timeout: " run_box
     configure 'process["args"] = ["sh", "-c", ":"]'
     expect 0 run_box # warm.json is read for Python only
 }
@@ -324,8 +283,7 @@ PYTHON
     configure_warm '{"secondRun": true}'
     expect 0 run_box
     [[ -z $(key) ]]
-    expect 0 run_box
-    output_is 42
+    prints 42 run_box
     [[ -n $(key) ]]
     expect 0 run_box
     [[ $(snapshot uses) -gt 0 ]]
@@ -347,8 +305,7 @@ PYTHON
     configure_warm '{"secondRun": false, "rebuildExpired": false}'
     runtime warm build --bundle bundle
     touch -d '2 days ago' "$(warm_store)/$(key)"
-    expect 1 warm -c 'pass'
-    stderr_has "the snapshot is too old"
+    fails 1 "the snapshot is too old" warm -c 'pass'
     expect 0 runtime warm build --bundle bundle
     expect 0 warm -c 'pass'
 }
@@ -356,8 +313,7 @@ PYTHON
 @test "rules: modules for containers with an annotation" {
     configure_warm '{"secondRun": false, "rules": [{"annotation": "team", "value": "data-*", "preload": ["decimal"]}]}'
     configure 'config.setdefault("annotations", {})["team"] = "data-science"'
-    expect 0 warm -c "$(read_files decimal)"
-    output_is False
+    prints False warm -c "$(read_files decimal)"
     [[ $(snapshot preload) == decimal ]]
 }
 

@@ -92,13 +92,11 @@ print(sorted(open(f"/proc/self/task/{number}/comm").read() for number in os.list
     local show='import os, waiting; print(waiting.errors, len(os.listdir("/proc/self/task")))'
     program require 'import time; print("ready", flush=True); time.sleep(1000)'
     start_box
-    expect 0 runtime exec box python3 -c "$show"
-    output_is "[0, 0, 0] 4"
+    prints "[0, 0, 0] 4" runtime exec box python3 -c "$show"
     runtime delete --force box
     # The user has no other process in the container's user namespace, if it has one.
     is_rootless || configure 'process["user"] = {"uid": 54321, "gid": 54321}'
-    expect 0 warm -c "$show"
-    output_is "[0, 0, 0] 4"
+    prints "[0, 0, 0] 4" warm -c "$show"
     configure 'process["rlimits"].append({"type": "RLIMIT_NPROC", "soft": 2, "hard": 2})'
     expect 0 either -c "$show" # cold, because otherwise there would be two threads less than it expects
     output_is "[0, 11, 11] 2"

@@ -60,15 +60,13 @@ store_of() {
     local user other path
     local -a paths
     for user in "${USERS[@]}" "${USERS[@]}"; do
-        expect 0 run_as "$user"
-        output_is 42
+        prints 42 run_as "$user"
     done
     for user in "${USERS[@]}"; do
         other=$((USERS[0] + USERS[1] - user))
         mapfile -t paths < <(find "$(store_of "$other")")
         ((${#paths[@]} >= 4)) # the directory, a snapshot, its checksum, the agent
-        expect 0 as "$user" python3 "$PLACE/try-files" "${paths[@]}"
-        output_is ""
+        prints "" as "$user" python3 "$PLACE/try-files" "${paths[@]}"
         # The same holds if the owner has opened the directory, because each file is private to the owner. Only the
         # agent, which is the runtime's own code, is readable for every user of a container.
         chmod 0755 "$(store_of "$other")"
@@ -77,11 +75,9 @@ store_of() {
         chmod 0700 "$(store_of "$other")"
         # The runtime refuses a store of another user, with any mode.
         chmod 0777 "$(store_of "$other")"
-        expect 1 run_as "$user" "XDG_DATA_HOME=$PLACE/$other/.local/share"
-        stderr_has "belongs to user $other"
+        fails 1 "belongs to user $other" run_as "$user" "XDG_DATA_HOME=$PLACE/$other/.local/share"
         chmod 0700 "$(store_of "$other")"
-        expect 0 run_as "$other"
-        output_is 42
+        prints 42 run_as "$other"
     done
 }
 
@@ -93,8 +89,6 @@ store_of() {
     expect 0 as "${USERS[0]}" python3 "$PLACE/try-files" "${paths[@]:1}" "${paths[0]}"
     output_has "list $(store_of "${USERS[0]}")"
     for path in "${paths[@]:1}"; do
-        output_has "open $path"
-        output_has "link $path"
-        output_has "rename $path"
+        output_has "open $path" "link $path" "rename $path"
     done
 }

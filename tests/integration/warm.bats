@@ -14,8 +14,7 @@ setup() {
 # bats test_tags=user
 @test "run.pysbx.preload: the named modules are already imported" {
     preload json,decimal
-    expect 0 warm -c "$(read_files json decimal csv)"
-    output_is $'False\nFalse\nTrue'
+    prints $'False\nFalse\nTrue' warm -c "$(read_files json decimal csv)"
     stderr_is_empty
 }
 
@@ -30,8 +29,7 @@ setup() {
     seed=$output
     for arguments in '-m script' script.py directory app.pyz - ''; do
         # shellcheck disable=SC2086 # words
-        expect 0 warm $arguments <work/script.py
-        output_is "$seed"
+        prints "$seed" warm $arguments <work/script.py
     done
     expect 0 cold -c 'print(hash("text"))'
     [[ $output != "$seed" ]]
@@ -49,8 +47,7 @@ setup() {
 
 @test "run.pysbx.preload: a package's submodule" {
     preload xml.dom.minidom
-    expect 0 warm -c "$(read_files xml.dom.minidom)"
-    output_is False
+    prints False warm -c "$(read_files xml.dom.minidom)"
 }
 
 @test "run.pysbx.preload: a submodule that is the program of -m runs as it does cold, without a warning" {
@@ -74,31 +71,26 @@ setup() {
 @test "run.pysbx.preload: an invalid module name is refused" {
     for name in 'a b;c' '../json' 'json.' '1st' 'a/b' "$(printf 'x%.0s' {1..300})"; do
         preload "$name"
-        expect 1 either -c 'pass'
-        stderr_has "run.pysbx.preload"
+        fails 1 "run.pysbx.preload" either -c 'pass'
         check_untouched
     done
 }
 
 @test "run.pysbx.warm: an unknown word is refused" {
-    expect 1 _run_python sometimes -c 'pass'
-    stderr_has "run.pysbx.warm"
+    fails 1 "run.pysbx.warm" _run_python sometimes -c 'pass'
     stderr_has "sometimes"
 }
 
 @test "run.pysbx.warm=off: the start is cold, and no snapshot is made" {
     runtime warm prune --all
     preload json
-    expect 0 cold -c "$(read_files decimal)"
-    output_is True
-    expect 0 runtime warm list --format json
-    output_is "[]"
+    prints True cold -c "$(read_files decimal)"
+    prints "[]" runtime warm list --format json
 }
 
 @test "run.pysbx.warm=require: a program that is no interpreter is refused, with the reason" {
     configure 'config["annotations"] = {"run.pysbx.warm": "require"}; process["args"] = ["/bin/sh", "-c", "true"]'
-    expect 1 run_box
-    stderr_has "run.pysbx.warm=require"
+    fails 1 "run.pysbx.warm=require" run_box
     stderr_has "not called like a Python interpreter"
 }
 
@@ -107,8 +99,7 @@ setup() {
     program require pass
     for program in python3.99 /no/such/python3; do
         configure 'process["args"] = [arguments[0]]' "$program"
-        expect 1 run_box
-        stderr_has "executable file \`$program\` not found"
+        fails 1 "executable file \`$program\` not found" run_box
         stderr_has "o such file or directory"
         [[ $stderr != *require* ]]
     done
@@ -116,8 +107,7 @@ setup() {
     [[ -L root/bin ]] || skip "the image has a directory /bin"
     environment PATH=/usr/bin
     configure 'mount("/bin/python3.98", "/bin/true"); process["args"] = ["python3.98"]' # through a link
-    expect 1 run_box
-    stderr_has "run.pysbx.warm=require: program 'python3.98' is not visible"
+    fails 1 "run.pysbx.warm=require: program 'python3.98' is not visible" run_box
     configure 'config["annotations"]["run.pysbx.warm"] = "auto"'
     expect 0 run_box
 }
@@ -127,10 +117,8 @@ setup() {
     rm root/usr/bin/python3
     printf '#!/bin/sh\necho "a shell, $*"\n' >root/usr/bin/python3
     chmod 0755 root/usr/bin/python3
-    expect 0 either -c 'one'
-    output_is "a shell, -c one"
-    expect 1 warm -c 'one'
-    stderr_has "run.pysbx.warm=require"
+    prints "a shell, -c one" either -c 'one'
+    fails 1 "run.pysbx.warm=require" warm -c 'one'
 }
 
 @test "a copy of an interpreter that is called python or python3 is warm: venv --copies" {
@@ -144,8 +132,7 @@ setup() {
     for name in python python3; do
         configure 'config["annotations"] = {"run.pysbx.warm": "require"}
 process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(sys.prefix, sys.executable)"]' "$name"
-        expect 0 run_box
-        output_is "/opt/copies /opt/copies/bin/$name"
+        prints "/opt/copies /opt/copies/bin/$name" run_box
     done
 }
 
@@ -153,8 +140,7 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
     local option
     for option in -i -x -V '-X importtime'; do
         # shellcheck disable=SC2086 # two words
-        expect 1 warm $option -c 'pass'
-        stderr_has "run.pysbx.warm=require"
+        fails 1 "run.pysbx.warm=require" warm $option -c 'pass'
         # shellcheck disable=SC2086
         expect 0 either $option -c 'pass'
     done
@@ -192,8 +178,7 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
     expect 0 runtime plan --bundle bundle
     output_holds 'it["warm"]["start"] == "cold" and it["warm"]["reason"] == "switched off in warm.json"'
     configure 'config["annotations"]["run.pysbx.warm"] = "require"'
-    expect 1 run_box
-    stderr_has "run.pysbx.warm=require: switched off in warm.json"
+    fails 1 "run.pysbx.warm=require: switched off in warm.json" run_box
     configure_warm '{"mode": "optIn"}'
     expect 0 runtime plan --bundle bundle
     output_holds 'it["warm"]["start"] == "warm"'
@@ -244,8 +229,7 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
         configure 'config["annotations"]["run.pysbx.warm"] = "auto"'
         expect 0 runtime plan --bundle bundle
         output_has "the program '$path' cannot be examined"
-        expect 0 runtime run --bundle bundle box <input.py
-        output_is "['$path', 'x']"
+        prints "['$path', 'x']" runtime run --bundle bundle box <input.py
         configure 'config["annotations"]["run.pysbx.warm"] = "require"'
     done
 }
@@ -297,8 +281,7 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
     output_is "$(sha256sum bytes | cut -d ' ' -f 1)"
     expect 0 warm -c 'import sys; print(sys.stdin)' <&-
     local with=$output
-    expect 0 cold -c 'import sys; print(sys.stdin)' <&-
-    output_is "$with"
+    prints "$with" cold -c 'import sys; print(sys.stdin)' <&-
     local code mode
     for mode in cold warm; do
         code=0
@@ -316,8 +299,7 @@ print("ready")
 time.sleep(60)'
     # Process 1 has a handler for SIGINT, which Python sets.
     expect 130 "$TESTS/lib/pty" --size 33x99 --expect ready --send '\x03' -- "$RUNTIME" run --bundle bundle box
-    output_has "True True True os.terminal_size(columns=99, lines=33)"
-    output_has KeyboardInterrupt
+    output_has "True True True os.terminal_size(columns=99, lines=33)" KeyboardInterrupt
 }
 
 # bats test_tags=user
@@ -425,8 +407,7 @@ linux["namespaces"].append({"type": "user", "path": arguments[0]})' "/proc/$pid/
     mkdir root/root/.local/lib
     expect 0 warm -c 'pass'
     chmod 0755 root/root
-    expect 1 warm -c 'pass'
-    stderr_has "'/root' has changed"
+    fails 1 "'/root' has changed" warm -c 'pass'
 }
 
 # bats test_tags=user
@@ -439,8 +420,7 @@ try:
     os.rmdir("/nowhere")
 except OSError as error:
     print(error)'
-    output_has "Operation not supported"
-    output_has 'Seccomp:\t2'
+    output_has "Operation not supported" 'Seccomp:\t2'
 }
 
 @test "seccomp: no process in the container can trace a program before the filter is in force" {
@@ -467,21 +447,17 @@ EOF
     for call in getcwd prctl capset; do
         use_image python
         configure 'seccomp("ALLOW", rule("ERRNO", arguments[0]))' "$call"
-        expect 0 either -I -c 'print("ran")'
-        output_is ran
-        expect 0 either -I -c 'print("ran")'
-        output_is ran
+        prints ran either -I -c 'print("ran")'
+        prints ran either -I -c 'print("ran")'
     done
 }
 
 @test "seccomp: a container that may not create memfds starts warm if it has a /dev/shm, else cold" {
     configure 'seccomp("ALLOW", rule("ERRNO", "memfd_create", errnoRet=38))'
-    expect 0 either -I -c 'print("ran")'
-    output_is ran
+    prints ran either -I -c 'print("ran")'
     configure 'seccomp("ALLOW", rule("ERRNO", "memfd_create", errnoRet=38))
 config["mounts"].append({"destination": "/dev/shm", "type": "tmpfs", "source": "tmpfs", "options": ["mode=1777"]})'
-    expect 0 warm -I -c 'import os; print(os.listdir("/dev/shm"))'
-    output_is "[]"
+    prints "[]" warm -I -c 'import os; print(os.listdir("/dev/shm"))'
 }
 
 # bats test_tags=user
@@ -523,8 +499,7 @@ print(os.getpid() != 1, threading.main_thread().native_id == os.getpid(), sys.ar
     preload json,broken
     is_cold_because broken
     stderr_is_empty
-    expect 1 warm -c 'pass'
-    stderr_has "not today"
+    fails 1 "not today" warm -c 'pass'
     preload json,nowhere
     is_cold_because nowhere
 }
@@ -532,10 +507,8 @@ print(os.getpid() != 1, threading.main_thread().native_id == os.getpid(), sys.ar
 @test "an import that prints: no snapshot, and the output appears one time" {
     module noisy.py <<<'print("printed by an import")'
     preload noisy
-    expect 1 warm -c 'pass'
-    stderr_has "standard output"
-    expect 0 either -c 'import noisy; print("the program")'
-    output_is $'printed by an import\nthe program'
+    fails 1 "standard output" warm -c 'pass'
+    prints $'printed by an import\nthe program' either -c 'import noisy; print("the program")'
     stderr_is_empty
 }
 

@@ -44,6 +44,5 @@ LEAST=85
     expect 1 "$BATS_TEST_DIRNAME/compare" 1 runc.xml less.xml
     output_has "passed with runc, missing with less: a"
     report a passed a failed >twice.xml
-    expect 1 "$BATS_TEST_DIRNAME/compare" 1 runc.xml twice.xml
-    stderr_has "two tests with the name 'a'"
+    fails 1 "two tests with the name 'a'" "$BATS_TEST_DIRNAME/compare" 1 runc.xml twice.xml
 }

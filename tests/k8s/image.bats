@@ -23,8 +23,7 @@ load serve.bash
 @test "its program is no root, and its files cannot be changed" {
     start "${NESTED[@]}" --
     [[ $(podman exec serve id -u) == 1000 ]]
-    expect 1 podman exec serve touch /opt/app-root/x
-    stderr_has "Read-only file system"
+    fails 1 "Read-only file system" podman exec serve touch /opt/app-root/x
 }
 
 @test "neither the wheels of the build nor a compiler's cache remain in it" {
@@ -41,8 +40,7 @@ load serve.bash
 
 @test "a restricted container: refused with the option that is missing, and isolation=process works" {
     expect 125 podman run --name refused --network host --env "PYSBX_TOKEN=$TOKEN" "${RESTRICTED[@]}" "$IMAGE"
-    stderr_has "procMount: Unmasked with hostUsers: false (Kubernetes)"
-    stderr_has "--isolation process"
+    stderr_has "procMount: Unmasked with hostUsers: false (Kubernetes)" "--isolation process"
     start "${RESTRICTED[@]}" -- --listen 0.0.0.0:8888 --best-effort --isolation process
     [[ $(ask /execute '{"code": "print(6 * 7)"}' | member stdout) == 42 ]]
     run_code '6 * 7'
@@ -50,8 +48,7 @@ load serve.bash
 }
 
 @test "without a token it does not start" {
-    expect 2 podman run --name refused --network host "${NESTED[@]}" "$IMAGE"
-    stderr_has PYSBX_TOKEN
+    fails 2 PYSBX_TOKEN podman run --name refused --network host "${NESTED[@]}" "$IMAGE"
 }
 
 @test "podman stop: it ends by itself, with code 0" {

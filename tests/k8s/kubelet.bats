@@ -192,9 +192,7 @@ forward_to() {
     # Its root is no user of the node. Its program is not its root, has no capabilities, and has the filter of contrib/k8s.
     expect 0 kubectl "${IN[@]}" exec "$pod" -- cat /proc/1/uid_map /proc/1/status
     [[ ${lines[0]} =~ ^\ *0\ +[1-9][0-9]*\ +65536$ ]]
-    output_has $'\nUid:\t1000\t1000\t1000\t1000\n'
-    output_has $'\nCapEff:\t0000000000000000\n'
-    output_has $'\nSeccomp:\t2\n'
+    output_has $'\nUid:\t1000\t1000\t1000\t1000\n' $'\nCapEff:\t0000000000000000\n' $'\nSeccomp:\t2\n'
     # Its volumes are mounts that map owners: those of the node's disk, and the Secret, which the kubelet has in memory.
     kubectl "${IN[@]}" exec "$pod" -- cat /proc/1/mountinfo >mounts
     for volume in '/tmp ext4' '/var/cache/pysbx ext4' '/run/secrets/pysbx tmpfs'; do
@@ -254,8 +252,7 @@ import pandas; (bool(opened), int(pandas.Series([20, 22]).sum()), pandas.__file_
     on_node containerd config dump >"$BATS_FILE_TMPDIR/dump"
     commands_for "Pods that are Python programs" 1 NODE vm
     kubectl --namespace pysbx-node rollout status daemonset/node-installer --timeout "${PATIENCE}s"
-    expect 0 commands_for "Pods that are Python programs" 2
-    output_is ""
+    prints "" commands_for "Pods that are Python programs" 2
     # The handler has the kubelet's manager of cgroups.
     expect 0 on_node containerd config dump
     grep -A 10 -F "runtimes.pysbx.options]" <<<"$output" >options
@@ -271,8 +268,7 @@ import pandas; (bool(opened), int(pandas.Series([20, 22]).sum()), pandas.__file_
     kubectl label node vm pysbx.dev/runtime-
     expect 0 on_node containerd config dump
     diff "$BATS_FILE_TMPDIR/dump" - <<<"$output"
-    expect 0 on_node find /opt/pysbx /etc/containerd/conf.d -mindepth 1
-    output_is ""
+    prints "" on_node find /opt/pysbx /etc/containerd/conf.d -mindepth 1
     # containerd itself no longer has the handler.
     pod refused "$PROGRAM" | kubectl create --filename -
     wait_until '[[ $(kubectl get events --field-selector involvedObject.name=refused) == *"no runtime for \"pysbx\" is configured"* ]]'

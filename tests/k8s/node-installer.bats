@@ -144,8 +144,7 @@ has_handler() {
 
 @test "install: containerd has the handler and keeps its other settings, and the runtime runs containers" {
     expect 1 has_handler
-    expect 0 installer install
-    output_is ""
+    prints "" installer install
     stderr_is_empty
     has_handler
     containerd config dump >after
@@ -156,8 +155,7 @@ has_handler() {
     grep -A 12 -F 'runtimes.pysbx.options]' after | grep -qF 'SystemdCgroup = true'
     # Nothing was removed.
     expect 1 grep -q '^<' <(diff settings after)
-    expect 0 ctr run --rm --cpu-shares 0 --runc-binary "$PREFIX/bin/pysbx-runtime" "$BUSYBOX" box echo here
-    output_is here
+    prints here ctr run --rm --cpu-shares 0 --runc-binary "$PREFIX/bin/pysbx-runtime" "$BUSYBOX" box echo here
 }
 
 @test "install: repeated, it does not restart containerd; a changed drop-in is written again" {
@@ -174,8 +172,7 @@ has_handler() {
 @test "remove: refused while a container uses the runtime; then the node is as before, and it can be repeated" {
     installer install
     ctr run --detach --cpu-shares 0 --runc-binary "$PREFIX/bin/pysbx-runtime" "$BUSYBOX" box sleep 1000
-    expect 1 installer remove
-    stderr_has "1 containers use the runtime: remove their pods first (box)"
+    fails 1 "1 containers use the runtime: remove their pods first (box)" installer remove
     has_handler
     ctr task kill --signal SIGKILL box
     wait_for eval 'ctr task rm box >/dev/null 2>&1'
@@ -188,28 +185,24 @@ has_handler() {
 
 @test "install: refused, without a change, if another program has the handler or the file" {
     echo 'version = 2' >"$DROPIN"
-    expect 1 installer install
-    stderr_has "another program wrote it"
+    fails 1 "another program wrote it" installer install
     [[ $(<"$DROPIN") == 'version = 2' ]]
     rm "$DROPIN"
     printf '[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.pysbx]\n  runtime_type = "io.containerd.runc.v2"\n' \
         >>/etc/containerd/config.toml
-    expect 1 installer install
-    stderr_has "containerd has a handler 'pysbx' from another file"
+    fails 1 "containerd has a handler 'pysbx' from another file" installer install
     [[ ! -e $DROPIN ]]
 }
 
 @test "install: a containerd that does not restart has its old configuration again" {
-    expect 1 installer install --restart '/bin/ls /no-such-file'
-    stderr_has "on the node, \`/bin/ls /no-such-file\` failed"
+    fails 1 "on the node, \`/bin/ls /no-such-file\` failed" installer install --restart '/bin/ls /no-such-file'
     stderr_has "No such file or directory"
     unchanged
 }
 
 @test "install: a containerd that does not read the directory is refused, without a change" {
     sed -i '/^imports/d' /etc/containerd/config.toml
-    expect 1 installer install
-    stderr_has 'add imports = ["/etc/containerd/conf.d/*.toml"]'
+    fails 1 'add imports = ["/etc/containerd/conf.d/*.toml"]' installer install
     [[ ! -e $DROPIN ]]
 }
 
@@ -217,8 +210,7 @@ has_handler() {
     [[ $("$OLD" --version) == *" 1."* ]] || skip "this distribution has containerd 2"
     printf 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n[plugins."io.containerd.grpc.v1.cri"]\n  sandbox_image = "registry.example/pause:7"\n' \
         >/etc/containerd/config.toml
-    expect 1 installer install --containerd "$OLD"
-    stderr_has "grpc.v1.cri.sandbox_image"
+    fails 1 "grpc.v1.cri.sandbox_image" installer install --containerd "$OLD"
     stderr_has "would lose other settings"
     [[ ! -e $DROPIN ]]
 }

@@ -28,6 +28,11 @@ clean_up() {
 
 # Make ./bundle with the given command line. Its root contains only busybox.
 make_bundle() {
+    make_bundle_with '' "$@"
+}
+
+# Make ./bundle with Python statements over its configuration, and the given command line.
+make_bundle_with() {
     local -a mode=()
     ! is_rootless || mode=(--rootless)
     if [[ ! -d bundle/rootfs ]]; then
@@ -36,7 +41,7 @@ make_bundle() {
     fi
     rm -f bundle/config.json
     runtime spec "${mode[@]}" --bundle bundle
-    configure 'process["terminal"] = False; process["args"] = arguments' "$@"
+    configure 'process["terminal"] = False; process["args"] = arguments'$'\n'"$1" "${@:2}"
 }
 
 # Make ./bundle like make_bundle, with the root of the Python image, which the tests of a file share.
@@ -82,10 +87,11 @@ pid_of_box() {
     runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
 }
 
-# Assert that the configuration is refused with this message before anything changes.
+# Assert that the configuration, after a change with the arguments of "configure" if there are any, is refused with this
+# message before anything changes.
 is_refused() {
-    expect 1 run_box
-    stderr_has "$1"
+    (($# == 1)) || configure "${@:2}"
+    fails 1 "$1" run_box
     check_untouched
 }
 

@@ -103,21 +103,34 @@ expect() {
     [[ $status == $code ]] || { echo "exit code $status, not $code"; return 1; }
 }
 
-# Assert that the output of the last expect is, or contains, the string.
+# Assert that the output of the last expect is the string, or contains each string, or none of them.
 output_is() {
     [[ $output == "$1" ]] || { echo "output is '$output', not '$1'"; return 1; }
 }
 
 output_has() {
-    [[ $output == *"$1"* ]] || { echo "output '$output' has no '$1'"; return 1; }
+    local text
+    for text; do [[ $output == *"$text"* ]] || { echo "output '$output' has no '$text'"; return 1; }; done
+}
+
+# Run a command that succeeds and prints exactly a string: prints STRING COMMAND...
+prints() {
+    expect 0 "${@:2}" && output_is "$1"
+}
+
+# Run a command that fails with an exit code and names the reason: fails CODE STRING COMMAND...
+fails() {
+    expect "$1" "${@:3}" && stderr_has "$2"
 }
 
 output_lacks() {
-    [[ $output != *"$1"* ]] || { echo "output '$output' has '$1'"; return 1; }
+    local text
+    for text; do [[ $output != *"$text"* ]] || { echo "output '$output' has '$text'"; return 1; }; done
 }
 
 stderr_has() {
-    [[ ${stderr,,} == *"${1,,}"* ]] || { echo "stderr '$stderr' has no '$1'"; return 1; }
+    local text
+    for text; do [[ ${stderr,,} == *"${text,,}"* ]] || { echo "stderr '$stderr' has no '$text'"; return 1; }; done
 }
 
 # Print a program for -c that imports modules, and prints for each whether that opened a file. A preloaded module needs none.

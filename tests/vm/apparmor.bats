@@ -39,8 +39,7 @@ load_shipped_profile() {
 
 @test "config/apparmor: the profile is attached to the runtime of a user, whose containers run" {
     make_bundle_of_user
-    expect 0 profile_of_user
-    output_is unconfined
+    prints unconfined profile_of_user
     load_shipped_profile
     expect 0 profile_of_user
     apparmor_parser --remove profile
@@ -107,11 +106,9 @@ print(getattr(apparmor, sys.argv[1])(pathlib.Path('/usr/local')))" "$1"
 
 @test "podman run --security-opt apparmor=PROFILE: confines the process, and those of podman exec" {
     start_sleeper --name sleeper --security-opt apparmor=pysbx-test
-    expect 0 podman exec sleeper cat /proc/1/attr/current /proc/self/attr/current
-    output_is $'pysbx-test (enforce)\npysbx-test (enforce)'
+    prints $'pysbx-test (enforce)\npysbx-test (enforce)' podman exec sleeper cat /proc/1/attr/current /proc/self/attr/current
     expect 0 podman exec sleeper sh -c 'echo x >/tmp/allowed'
-    expect 1 podman exec sleeper sh -c 'echo x >/tmp/denied'
-    stderr_has "permission denied"
+    fails 1 "permission denied" podman exec sleeper sh -c 'echo x >/tmp/denied'
 }
 
 # A hook of the image prints its profile, and the operations that the profile forbids.
@@ -126,15 +123,13 @@ readonly HOOK='exec >/scratch/hooked 2>&1; cat /proc/self/attr/current; echo x >
 
 # bats test_tags=all
 @test "podman run --security-opt apparmor=unconfined: no profile" {
-    expect 0 podman run --rm --network none --security-opt apparmor=unconfined "$BUSYBOX" cat /proc/self/attr/current
-    output_is unconfined
+    prints unconfined podman run --rm --network none --security-opt apparmor=unconfined "$BUSYBOX" cat /proc/self/attr/current
 }
 
 @test "run: process.apparmorProfile that is not loaded is an error that names it" {
     make_bundle true
     edit_config 'process["apparmorProfile"] = "no-such-profile"'
-    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-one
-    stderr_has "no-such-profile"
+    fails 1 "no-such-profile" runtime --systemd-cgroup run --bundle bundle pysbx-one
     stderr_has "the profile is not loaded"
 }
 
@@ -157,16 +152,14 @@ config["hooks"] = {"startContainer": [{"path": "/bin/cp", "args": ["cp", "/proc/
     local pid
     pid=$(pid_of pysbx-one)
     wait_for eval '[[ $(</proc/$pid/comm) == init ]]'
-    expect 0 cat "/proc/$pid/attr/current"
-    output_is unconfined
+    prints unconfined cat "/proc/$pid/attr/current"
 }
 
 # bats test_tags=all
 @test "run --init: a profile that is not loaded is an error of create" {
     make_bundle true
     edit_config 'process["apparmorProfile"] = "no-such-profile"'
-    expect 1 runtime --systemd-cgroup create --init --bundle bundle pysbx-one
-    stderr_has "no-such-profile"
+    fails 1 "no-such-profile" runtime --systemd-cgroup create --init --bundle bundle pysbx-one
     stderr_has "the profile is not loaded"
 }
 
@@ -218,8 +211,7 @@ config["annotations"] = {"run.pysbx.warm": "require"}'
     local first=$output
     output_has $'\npysbx-test (enforce)\npysbx-test (enforce)\ndenied'
     [[ ${lines[0]} == 2 ]]
-    expect 0 runtime --systemd-cgroup run --init --bundle bundle pysbx-one
-    output_is "$first"
+    prints "$first" runtime --systemd-cgroup run --init --bundle bundle pysbx-one
 }
 
 # bats test_tags=all

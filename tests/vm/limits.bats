@@ -124,8 +124,7 @@ kernel_module() {
     dir=$(cgroup_of_bundle pysbx-one)
     wait_for eval "((\$(<'$dir/memory.current') > 20971520))"
     echo '{"memory": {"limit": 10485760, "checkBeforeUpdate": true}}' >limits.json
-    expect 1 runtime update --resources limits.json pysbx-one
-    stderr_has "in use"
+    fails 1 "in use" runtime update --resources limits.json pysbx-one
     [[ $(<"$dir/memory.max") == 67108864 ]]
     expect 0 runtime update --memory 134217728 pysbx-one
     [[ $(<"$dir/memory.max") == 134217728 ]]

@@ -15,12 +15,10 @@ teardown() {
     needs_rootless
     make_bundle true
     edit_config 'resources["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]'
-    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-one
-    stderr_has "linux.resources.hugepageLimits"
+    fails 1 "linux.resources.hugepageLimits" runtime --systemd-cgroup run --bundle bundle pysbx-one
     stderr_has "controller 'hugetlb' is not available in cgroup '/sys/fs/cgroup/user.slice/"
     stderr_has "Delegate= in a drop-in for user@.service"
-    expect 0 runtime list --quiet
-    output_is ""
+    prints "" runtime list --quiet
 }
 
 # bats test_tags=root
@@ -42,15 +40,12 @@ teardown() {
     needs_root "systemd does not hand rdma to users"
     make_bundle true
     edit_config 'resources["rdma"] = {"mlx5_0": {"hcaHandles": 3}}'
-    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-one
-    stderr_has "linux.resources.rdma.mlx5_0"
-    expect 0 runtime list --quiet
-    output_is ""
+    fails 1 "linux.resources.rdma.mlx5_0" runtime --systemd-cgroup run --bundle bundle pysbx-one
+    prints "" runtime list --quiet
 }
 
 @test "run: a file of linux.resources.unified that the kernel does not have" {
     make_bundle true
     edit_config 'resources["unified"] = {"memory.no_such_file": "1"}'
-    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-one
-    stderr_has "memory.no_such_file"
+    fails 1 "memory.no_such_file" runtime --systemd-cgroup run --bundle bundle pysbx-one
 }

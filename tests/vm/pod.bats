@@ -78,8 +78,7 @@ ask() {
 }
 
 @test "with the type of contrib/k8s/selinux: pysbx run prints 42, and pysbx doctor finds every field" {
-    expect 0 pysbx --security-opt "$LABELLED" -- run -c 'print(6 * 7)'
-    output_is 42
+    prints 42 pysbx --security-opt "$LABELLED" -- run -c 'print(6 * 7)'
     expect 0 pysbx --security-opt "$LABELLED" -- doctor
     [[ $output =~ ok\ +pod:\ its\ manifest\ has\ every\ field ]]
     [[ $output =~ ok\ +warm\ start: ]]
@@ -132,8 +131,7 @@ PYTHON
     logged() { denials pysbx_serve_t | grep -q user_home_t; }
     wait_for logged
     denials pysbx_serve_t | grep -v user_home_t >denied || true
-    expect 0 cat denied
-    output_is ""
+    prints "" cat denied
 }
 
 @test "outside of a user namespace the type permits no mount, even to root with the capability" {

@@ -34,8 +34,7 @@ print("to the end", file=sys.stderr)'
     expect 0 podman exec --tty sleeper python3 -c 'import os, tty; tty.setraw(0); print(os.isatty(1))'
     output_has True
     expect 0 podman stop sleeper
-    expect 0 podman inspect --format '{{.State.ExitCode}}' sleeper
-    output_is 7
+    prints 7 podman inspect --format '{{.State.ExitCode}}' sleeper
 }
 
 @test "podman run --security-opt label=type:pysbx_python_t: no network" {
@@ -47,18 +46,15 @@ for family in socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK:
         print("allowed")
     except PermissionError:
         print("denied")'
-    expect 0 run_tight --network none "$PYTHON" python3 -c "$program"
-    output_is $'denied\ndenied\ndenied'
-    expect 0 podman run --rm --network none "$PYTHON" python3 -c "$program"
-    output_is $'allowed\nallowed\nallowed'
+    prints $'denied\ndenied\ndenied' run_tight --network none "$PYTHON" python3 -c "$program"
+    prints $'allowed\nallowed\nallowed' podman run --rm --network none "$PYTHON" python3 -c "$program"
 }
 
 @test "podman run --security-opt label=type:pysbx_python_t: no devices, even with --device" {
     local disk
     disk=$(findmnt --noheadings --output SOURCE /)
     expect 0 podman run --rm --network none --device "$disk:/dev/disk:r" "$BUSYBOX" head -c 1 /dev/disk
-    expect 1 run_tight --network none --device "$disk:/dev/disk:r" "$BUSYBOX" head -c 1 /dev/disk
-    stderr_has "permission denied"
+    fails 1 "permission denied" run_tight --network none --device "$disk:/dev/disk:r" "$BUSYBOX" head -c 1 /dev/disk
     # Only requests for terminals.
     local program='
 import fcntl
@@ -66,8 +62,7 @@ TUNGETFEATURES = 0x800454CF
 with open("/dev/net/tun", "rb") as tun:
     fcntl.ioctl(tun, TUNGETFEATURES, bytes(4))'
     expect 0 podman run --rm --network none --device /dev/net/tun "$PYTHON" python3 -c "$program"
-    expect 1 run_tight --network none --device /dev/net/tun "$PYTHON" python3 -c "$program"
-    stderr_has "PermissionError"
+    fails 1 "PermissionError" run_tight --network none --device /dev/net/tun "$PYTHON" python3 -c "$program"
 }
 
 @test "the files of the runtime: labelled, and inaccessible for containers" {
@@ -77,8 +72,7 @@ with open("/dev/net/tun", "rb") as tun:
     [[ $(label_of "$RUNTIME_STATE/$(id_of sleeper)/config.json") == *:pysbx_runtime_state_t:s0 ]]
     mkdir -p /var/lib/pysbx-runtime
     [[ $(label_of /var/lib/pysbx-runtime) == *:pysbx_snapshot_t:s0 ]]
-    expect 1 podman run --rm --network none --volume "$RUNTIME_STATE:/state" "$BUSYBOX" ls /state
-    stderr_has "permission denied"
+    fails 1 "permission denied" podman run --rm --network none --volume "$RUNTIME_STATE:/state" "$BUSYBOX" ls /state
     expect 1 podman run --rm --network none --volume /var/lib/pysbx-runtime:/snapshots "$BUSYBOX" ls /snapshots
     stderr_has "permission denied"
     expect 126 podman run --rm --network none --volume "$RUNTIME:/runtime" "$BUSYBOX" /runtime --version

@@ -451,6 +451,5 @@ except LimitsNotEnforceableError as error:
     print(error)
 PYTHON
     [[ ${lines[0]} == "[('cpu', 'rlimit'), ('memory', 'rlimit'), ('pids', 'rlimit')]" ]]
-    output_has "no cgroup controller for memory, cpu, pids"
-    output_has "Delegate= in a drop-in for user@.service"
+    output_has "no cgroup controller for memory, cpu, pids" "Delegate= in a drop-in for user@.service"
 }

@@ -37,23 +37,19 @@ setup_file() {
         [[ $output == "$label" || $path == /dev/null ]] || { echo "$path"; false; }
     done
     label=$(podman inspect --format '{{.ProcessLabel}}' sleeper)
-    expect 0 podman exec sleeper sh -c 'cat /proc/self/attr/current && echo x >/scratch/made && echo x >/dev/shm/made'
-    output_is "$label"
-    expect 0 tr -d '\0' <"/proc/$pid/attr/current"
-    output_is "$label"
+    prints "$label" podman exec sleeper sh -c 'cat /proc/self/attr/current && echo x >/scratch/made && echo x >/dev/shm/made'
+    prints "$label" tr -d '\0' <"/proc/$pid/attr/current"
 }
 
 @test "podman run --volume: a directory of the host is inaccessible, with any mode" {
     make_unlabelled given
-    expect 1 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given/file
-    stderr_has "permission denied"
+    fails 1 "permission denied" podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given/file
 }
 
 # bats test_tags=all
 @test "podman run --volume :z: shared among containers" {
     make_unlabelled given
-    expect 0 podman run --rm --network none --volume "$HOME/given:/given:z" "$BUSYBOX" cat /given/file
-    output_is content
+    prints content podman run --rm --network none --volume "$HOME/given:/given:z" "$BUSYBOX" cat /given/file
     [[ $(label_of "$HOME/given/file") == *:container_file_t:s0 ]]
     expect 0 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given/file
 }
@@ -61,11 +57,9 @@ setup_file() {
 @test "podman run --volume :Z: for one container, and inaccessible for the next" {
     make_unlabelled given
     start_sleeper --name sleeper --volume "$HOME/given:/given:Z"
-    expect 0 podman exec sleeper cat /given/file
-    output_is content
+    prints content podman exec sleeper cat /given/file
     [[ $(label_of "$HOME/given/file") == *:container_file_t:s0:c*,c* ]]
-    expect 1 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given/file
-    stderr_has "permission denied"
+    fails 1 "permission denied" podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given/file
 }
 
 # bats test_tags=root
@@ -137,8 +131,7 @@ linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
 @test "run: a label unknown to the policy is an error that Podman recognizes" {
     make_bundle true
     edit_config 'process["selinuxLabel"] = "system_u:system_r:no_such_t:s0"'
-    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-one
-    stderr_has "process.selinuxLabel: 'system_u:system_r:no_such_t:s0'"
+    fails 1 "process.selinuxLabel: 'system_u:system_r:no_such_t:s0'" runtime --systemd-cgroup run --bundle bundle pysbx-one
     [[ $stderr == *'`/proc/self/attr/'* ]]
 }
 

@@ -152,8 +152,7 @@ answer_is() {
     follow "Start it by systemd in a container"
     answer_is .stdout '"42\n"'
     [[ $(state_of pysbx.service) == active ]]
-    expect 0 podman ps --noheading --format '{{.Names}}'
-    output_is systemd-pysbx
+    prints systemd-pysbx podman ps --noheading --format '{{.Names}}'
 
     systemctl disable --now pysbx.socket
     systemctl stop pysbx.service

@@ -29,8 +29,7 @@ load vm.bash
     property_is sleeper CPUWeight 59
     file_is sleeper pids.max 40
     file_is sleeper cpuset.cpus.effective "$last"
-    expect 0 podman exec sleeper cat /proc/self/cgroup
-    output_is 0::/
+    prints 0::/ podman exec sleeper cat /proc/self/cgroup
     # Other limits stay.
     expect 0 podman update --memory 128m --memory-swap 128m --cpus 0.25 sleeper
     property_is sleeper MemoryMax 134217728
@@ -216,8 +215,7 @@ load vm.bash
     wait_for test ! -e "$scope"
     expect 0 strace -f -o trace "$RUNTIME" delete pysbx-one
     expect 1 grep -E 'libsystemd|sendmsg' trace
-    expect 0 manager list-units --all --plain --no-legend 'pysbx-*.scope'
-    output_is ""
+    prints "" manager list-units --all --plain --no-legend 'pysbx-*.scope'
 }
 
 # bats test_tags=rest,all
@@ -242,7 +240,6 @@ load vm.bash
     make_bundle sleep 1000
     edit_config 'linux["cgroupsPath"] = ":pysbx:taken"'
     start_bundle pysbx-one
-    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-two
-    stderr_has "pysbx-taken.scope"
+    fails 1 "pysbx-taken.scope" runtime --systemd-cgroup run --bundle bundle pysbx-two
     [[ $(runtime state pysbx-one | jq -r .status) == running ]]
 }

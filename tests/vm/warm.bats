@@ -105,10 +105,8 @@ print(open("/proc/self/attr/current").read().rstrip("\0\n"))'
     expect 0 run_cold "${options[@]}" "$PYTHON" python3 -c "$LABELS"
     local cold=$output
     [[ $cold == *:container_t:s0:c100,c200* ]]
-    expect 0 run_warm "${options[@]}" "$PYTHON" python3 -c "$LABELS"
-    output_is "$cold"
-    expect 0 run_warm --security-opt no-new-privileges "${options[@]}" "$PYTHON" python3 -c "$LABELS"
-    output_is "$cold"
+    prints "$cold" run_warm "${options[@]}" "$PYTHON" python3 -c "$LABELS"
+    prints "$cold" run_warm --security-opt no-new-privileges "${options[@]}" "$PYTHON" python3 -c "$LABELS"
 }
 
 # bats test_tags=root,all
@@ -140,10 +138,8 @@ print("to the end" if count else "no memory of a snapshot")'
     expect 0 podman exec sleeper python3 -c "$program"
     [[ ${lines[1]} == "$label" ]]
     seed=${lines[0]}
-    expect 0 podman exec sleeper python3 -c "$program"
-    output_is "$seed"$'\n'"$label"
-    expect 0 tr -d '\0' <"/proc/$(podman inspect --format '{{.State.Pid}}' sleeper)/attr/current"
-    output_is "$label"
+    prints "$seed"$'\n'"$label" podman exec sleeper python3 -c "$program"
+    prints "$label" tr -d '\0' <"/proc/$(podman inspect --format '{{.State.Pid}}' sleeper)/attr/current"
 }
 
 # bats test_tags=root
@@ -154,10 +150,8 @@ print("to the end" if count else "no memory of a snapshot")'
     local program='print(open("/given/file").read().strip())'
     podman run --detach --name sleeper --network none --annotation run.pysbx.warm=require --volume "$HOME/given:/given:Z" \
         "$PYTHON" python3 -c 'import signal; signal.pause()' >/dev/null
-    expect 0 podman exec sleeper python3 -c "$program"
-    output_is content
-    expect 1 run_warm --volume "$HOME/given:/given" "$PYTHON" python3 -c "$program"
-    stderr_has PermissionError
+    prints content podman exec sleeper python3 -c "$program"
+    fails 1 PermissionError run_warm --volume "$HOME/given:/given" "$PYTHON" python3 -c "$program"
     rm -r "$HOME/given"
 }
 
@@ -169,8 +163,7 @@ print("to the end" if count else "no memory of a snapshot")'
     local -a options=(--annotation run.pysbx.preload=secret --env PYTHONPATH=/given --volume)
     expect 126 run_warm "${options[@]}" "$HOME/given:/given:Z" "$PYTHON" python3 -c 'import secret'
     stderr_has "labelled for one container only"
-    expect 0 run_warm "${options[@]}" "$HOME/given:/given:z" "$PYTHON" python3 -c "$(read_files secret)"
-    output_is False
+    prints False run_warm "${options[@]}" "$HOME/given:/given:z" "$PYTHON" python3 -c "$(read_files secret)"
     rm -r "$HOME/given"
 }
 
@@ -191,8 +184,7 @@ except PermissionError:
         'import sys; print(sys.stdin.read(), open("/proc/self/attr/current").read().rstrip("\0\n"))'
     # A pipe, because expect() writes standard error to a file that containers may not use.
     local command='"$RUNTIME" --systemd-cgroup run --bundle bundle pysbx-one 2>&1'
-    expect 0 bash -c "$command" </dev/null
-    output_is " system_u:system_r:container_t:s0:c1,c2"
+    prints " system_u:system_r:container_t:s0:c1,c2" bash -c "$command" </dev/null
     echo content >"$HOME/given"
     expect 1 bash -c "$command" <"$HOME/given"
     rm "$HOME/given"
@@ -214,8 +206,7 @@ print(open("/proc/1/comm").read() if os.access("/proc/1/comm", os.R_OK) else "no
     seed=${lines[0]}
     local first=$output
     [[ $seed == *" 2" && $output == *$'\n'"current 'system_u:system_r:container_t:s0:c1,c2"* ]]
-    expect 0 bash -c "$command" </dev/null
-    output_is "$first"
+    prints "$first" bash -c "$command" </dev/null
     warm=off make_python_bundle python3 -c "$program"
     expect 0 bash -c "$command" </dev/null
     [[ ${lines[0]} != "$seed" && ${output#*$'\n'} == "${first#*$'\n'}" ]]
