@@ -74,14 +74,14 @@ MANY = ["asyncio", "decimal", "http.server", "sqlite3", "ssl", "unittest.mock", 
 
 @pytest.mark.skipif(enforcement().by["memory"] == "cgroup", reason="a cgroup bounds memory, and no rlimit")
 def test_memory_that_is_too_small_for_a_warm_start_is_refused_with_the_least_value(tmp_path: Path) -> None:
-    assert run_code("1", preload=MANY, warm="require").warm
-    assert not run_code("1", preload=MANY, memory_mb=16).warm
+    # Also while there is no snapshot yet: it is made with more memory then.
     with pytest.raises(SandboxOptionError, match=r"^memory_mb: 16 is less than the snapshot needs, \d+ ") as refusal:
         run_code("1", preload=MANY, memory_mb=16, warm="require")
     assert refusal.value.option == "memory_mb"
     least = int(str(refusal.value).partition("needs, ")[2].partition(" ")[0])
+    assert not run_code("1", preload=MANY, memory_mb=16).warm
     assert run_code("1", preload=MANY, memory_mb=least, warm="require").warm
-    with pytest.raises(SandboxOptionError, match=r"less than the snapshot needs|too little for the start"):
+    with pytest.raises(SandboxOptionError, match=r"less than the snapshot needs"):
         Sandbox(preload=MANY, memory_mb=least - 1, warm="require").run("1")
 
     preload = [part for name in MANY for part in ("--preload", name)]
