@@ -21,6 +21,7 @@ from mcp import StdioServerParameters
 from mcp.server import MCPServer
 
 from pysbx import AsyncSandbox, Execution, Sandbox, SandboxError, Tools, run_code, run_code_async, tool_stubs
+from pysbx.calls import tool_calls
 from pysbx.calls.tool_calls import ToolHost, open_arguments
 from pysbx.frameworks.mcp import mcp_tools
 from pysbx.inside.encode import encode
@@ -503,13 +504,50 @@ try: search('a')
 except KeyboardInterrupt: interrupted = True
 finally: sys.settrace(None)
 assert search('b', 1) == ['b 0']
-assert _thread._count() == 1
+assert _thread._count() <= 1
 interrupted
 """
     step = 0
     while (seen := value(session.run(f"step = {step}{source}", timeout_sec=20))) == "True":
         step += 1
     assert (seen, step > 20) == ("False", True)
+
+
+def test_a_call_takes_no_thread_of_the_sandbox(session: Sandbox) -> None:
+    source = "import _thread, asyncio\nfound = search('a', 1), _thread._count()"
+    for calls, threads in (("", 0), ("\nasyncio.run(fetch('u'))", 1), ("", 0)):
+        assert value(session.run(f"{source}{calls}\nfound[1], _thread._count()")) == f"(0, {threads})"
+
+
+def test_a_handler_of_a_signal_cannot_call_while_its_thread_waits() -> None:
+    said = threading.Event()
+    source = """
+import signal
+def handle(*_):
+    try: hold()
+    except RuntimeError as error: print(error, flush=True)
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+hold()
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+    hears: Callable[[str], None] = lambda _: said.set()  # noqa: E731
+    with Sandbox(tools={"hold": lambda: said.wait(30)}) as session:
+        done = session.run(source, on_stdout=hears)
+        assert done.stdout.startswith(
+            "a handler of a signal cannot call a tool while its thread waits for another call\n"
+        )
+        assert value(session.run("hold()")) == "True"
+
+
+def test_a_thread_of_this_program_serves_one_run_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool_calls, "IDLE_SEC", 60)
+    threads, seen = tool_calls._Threads(), list[int]()
+    for number in range(3):
+        threads.do(lambda: seen.append(threading.get_ident()))
+        while len(seen) <= number or not threads._idle:
+            time.sleep(0.001)
+    assert len(set(seen)) == 1
 
 
 def test_a_fork_has_the_same_tools(session: Sandbox) -> None:

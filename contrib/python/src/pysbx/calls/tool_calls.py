@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -38,8 +38,54 @@ Message = dict[str, Any]
 CHUNK = 1 << 16
 MAX_TEXT = 1 << 14  # characters of an exception
 PLAIN = (type(None), bool, int, float, str, bytes)
-# Seconds for which a thread waits for the next call.
+# Seconds for which a thread waits for more to do.
 IDLE_SEC = 1.0
+
+
+class _Threads:
+    """Threads that do one thing after the other. Runs share them: to start one takes longer than a call."""
+
+    def __init__(self) -> None:
+        """Begin without threads."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Know of no threads: after a fork, they are the parent's."""
+        self._lock = threading.Lock()
+        self._idle: list[tuple[threading.Lock, list[Callable[[], None]]]] = []
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Do something in a thread, the one that was the last to wait.
+
+        Raises:
+            RuntimeError: there cannot be a further thread.
+        """
+        with self._lock:
+            woken, jobs = self._idle.pop() if self._idle else (None, [])
+            jobs.append(job)
+        if woken is None:
+            threading.Thread(target=self._work, args=(jobs,), name="pysbx-tool", daemon=True).start()
+        else:
+            woken.release()
+
+    def _work(self, jobs: list[Callable[[], None]]) -> None:
+        woken = threading.Lock()
+        woken.acquire()
+        me = (woken, jobs)
+        while jobs:
+            jobs.pop()()
+            with self._lock:
+                self._idle.append(me)
+            if not woken.acquire(timeout=IDLE_SEC):
+                with self._lock:
+                    if me in self._idle:
+                        self._idle.remove(me)
+                        return
+                woken.acquire()  # it has got something to do just now
+
+
+_threads = _Threads()
+os.register_at_fork(after_in_child=_threads.forget)
 
 
 class CallOverflow(Exception):
@@ -145,7 +191,7 @@ def _is_plain(arguments: list[Any]) -> bool:
 
 
 class _Run:
-    """The calls of one run: reads them in a thread of its own, and sends their answers."""
+    """The calls of one run: reads them in a thread, and sends their answers."""
 
     def __init__(self, host: ToolHost, ours: socket.socket) -> None:
         tools = host.tools
@@ -160,8 +206,9 @@ class _Run:
         self._closed = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         ours.setblocking(False)
-        self._thread = threading.Thread(target=self._serve, name="pysbx-tools", daemon=True)
-        self._thread.start()
+        self._ended = threading.Lock()  # until its calls are no longer read
+        self._ended.acquire()
+        _threads.do(self._serve)
 
     def close(self) -> None:
         """Answer no further call, and drop those that have not begun."""
@@ -170,7 +217,7 @@ class _Run:
             self._pending.clear()
             futures = list(self.futures)
         os.eventfd_write(self._wake, 1)
-        self._thread.join()
+        self._ended.acquire()
         for future in futures:
             future.cancel()
         self.socket.close()
@@ -209,7 +256,13 @@ class _Run:
         del self._outgoing[:sent]
 
     def _serve(self) -> None:
-        """Read calls until the run ends: the thread."""
+        """Read calls until the run ends."""
+        try:
+            self._read()
+        finally:
+            self._ended.release()
+
+    def _read(self) -> None:
         poll = unpatched.make_poll()
         poll.register(self._wake, select.POLLIN)
         poll.register(self.socket.fileno(), select.POLLIN)
@@ -289,8 +342,8 @@ class ToolHost:
         self._functions = list(tools.functions.values())
         self._bound = list(map(bound_names, self._functions))
         self._calls: deque[tuple[_Run, Call]] = deque()
-        self._changed = threading.Condition()
-        self._threads = self._idle = 0
+        self._lock = threading.Lock()
+        self._busy = 0  # threads that carry out calls
 
     @contextlib.contextmanager
     def connect(self) -> Iterator[tuple[Message, int]]:
@@ -311,24 +364,19 @@ class ToolHost:
 
     def submit(self, run: _Run, call: Call) -> None:
         """Let a thread carry out a call."""
-        with self._changed:
+        with self._lock:
             self._calls.append((run, call))
-            if self._idle < len(self._calls) and self._threads < self.tools.max_concurrent:
-                self._threads += 1
-                threading.Thread(target=self._work, name="pysbx-tool", daemon=True).start()
-            else:
-                self._changed.notify()
+            if self._busy >= self.tools.max_concurrent:
+                return
+            self._busy += 1
+        _threads.do(self._work)
 
     def _work(self) -> None:
-        """Carry out calls until there are none for a while: a thread."""
+        """Carry out calls until there are no more."""
         while True:
-            with self._changed:
+            with self._lock:
                 if not self._calls:
-                    self._idle += 1
-                    self._changed.wait_for(lambda: self._calls, IDLE_SEC)
-                    self._idle -= 1
-                if not self._calls:
-                    self._threads -= 1
+                    self._busy -= 1
                     return
                 run, call = self._calls.popleft()
             if run.is_pending(call):

@@ -1,7 +1,8 @@
 """Functions of the host that code in the sandbox calls by name.
 
-Each run has a socket of its own for them, so a call that was cut off in the middle spoils no answer of the worker. A
-thread of ours reads the answers. Any thread, and any task of asyncio, may call meanwhile.
+Each run has a socket of its own for them, so a call that was cut off in the middle spoils no answer of the worker. The
+thread that calls reads the answer itself. Any thread, and any task of asyncio, may call meanwhile: a thread of ours
+then reads on when the first one has its answer.
 
 The functions are in a module, and in builtins, where any name of the program takes precedence. A name in __main__ alone
 would be missing in the program's modules, and one there could not be told from the program's own.
@@ -38,6 +39,7 @@ Message = dict[str, Any]
 MODULE, SHORT = "pysbx_tools", "tools"
 ENDED = "no run of the session is in progress, or the host has ended the calls of this one"
 JOIN_SEC = 1.0
+CHUNK = 1 << 16
 _Parameter = inspect.Parameter
 KINDS = (
     _Parameter.POSITIONAL_ONLY,
@@ -114,13 +116,45 @@ class Connection:
         self._waiting: dict[int, Future[tuple[int, bytes]]] = {}
         self._numbers = itertools.count(1)
         self._open = True
+        # The lock that the caller who reads answers holds, and its thread. Only "with" surely gives a lock back when an
+        # exception of a signal comes.
+        self._reader = (_thread.allocate_lock(), 0)
+        self._answer: tuple[Any, list[bytes]] = (None, [])  # the head of the present one, and parts of what comes next
         self._started: list[int] = []  # the thread, once there is one
         self._thread = 0  # its number for the kernel, from its beginning on
         self._done = _thread.allocate_lock()
         self._done.acquire()
 
-    def send(self, position: int, arguments: bytes) -> Future[tuple[int, bytes]]:
+    def call(self, position: int, arguments: bytes) -> tuple[int, bytes]:
+        """Make a call and return its answer; this thread reads it, if no other one does.
+
+        Raises:
+            ToolError: there cannot be a further call.
+        """
+        own, number = _thread.allocate_lock(), next(self._numbers)
+        try:
+            with own:
+                future = self.send(position, arguments, number, own)
+                try:
+                    while self._reader[0] is own and not future.done():
+                        self._receive()
+                except (OSError, EOFError, MemoryError):
+                    self._give_up()
+            return future.result()
+        finally:
+            self._waiting.pop(number, None)
+            with self._lock:
+                if self._reader[0] is own and self._waiting:
+                    self._start()
+
+    def send(self, position: int, arguments: bytes, number: int = 0, own: Any = None) -> Future[tuple[int, bytes]]:
         """Send a call and return what its answer will be in.
+
+        Args:
+            position: that of the function in the host's list.
+            arguments: encoded.
+            number: that of the call; 0 for the next one.
+            own: a lock that the caller holds while it would read answers itself.
 
         Raises:
             ToolError: there cannot be a further call.
@@ -134,15 +168,26 @@ class Connection:
                 raise ToolError(f"this run has made {self.most_calls} calls of tools, which is the most")
             if self._bytes + len(arguments) > self.most_bytes:
                 raise ToolError(f"the arguments of the calls of this run have more than {self.most_bytes} bytes")
-            if not self._started:
-                # In one step, so that no exception of a signal comes between: two threads would share the answers.
-                self._started.extend(map(_thread.start_new_thread, (self._read,), ((),)))
+            reader, thread = self._reader
+            if reader.locked() and thread == _thread.get_ident():
+                raise ToolError("a handler of a signal cannot call a tool while its thread waits for another call")
+            if not self._started and not reader.locked():
+                if own is None:
+                    self._start()
+                else:
+                    self._reader = (own, _thread.get_ident())
             self._calls += 1
             self._bytes += len(arguments)
-            number = next(self._numbers)
+            number = number or next(self._numbers)
             future = self._waiting[number] = Future()
             self._write(TOOL_CALL.pack(number, position, len(arguments)) + arguments)
         return future
+
+    def _start(self) -> None:
+        """Start the thread, if there is none."""
+        if not self._started:
+            # In one step, so that no exception of a signal comes between: two threads would share the answers.
+            self._started.extend(map(_thread.start_new_thread, (self._read,), ((),)))
 
     def _write(self, content: bytes) -> None:
         """Write a whole call, also if a signal comes, whose exception is raised behind it."""
@@ -166,36 +211,47 @@ class Connection:
         if raised is not None:
             raise raised
 
-    def _take(self, size: int) -> bytearray:
-        content = bytearray(size)
-        rest = memoryview(content)
-        while rest:
-            taken = os.readv(self.descriptor, [rest])
-            if not taken:
+    def _take(self, parts: list[bytes], size: int) -> bytes:
+        """Return so many bytes; parts has those that have come already."""
+        while (got := sum(map(len, parts))) < size:
+            parts.extend(map(os.read, (self.descriptor,), (min(size - got, CHUNK),)))  # in one step, as above
+            if not parts[-1]:
                 raise EOFError
-            rest = rest[taken:]
-        return content
+        return b"".join(parts)
+
+    def _receive(self) -> None:
+        """Read an answer, and give it to its caller. After an exception of a signal, the next reader goes on."""
+        head, parts = self._answer
+        if head is None:
+            self._answer = head, parts = TOOL_ANSWER.unpack(self._take(parts, TOOL_ANSWER.size)), []
+        number, kind, size = head
+        content = self._take(parts, size)
+        future = self._waiting.get(number)
+        if future is not None and (future.running() or future.set_running_or_notify_cancel()):
+            future.set_result((kind, content))
+        self._waiting.pop(number, None)
+        self._answer = (None, [])
 
     def _read(self) -> None:
         """Read answers until there are no more: the thread."""
         self._thread = _thread.get_native_id()
         try:
             while True:
-                number, kind, size = TOOL_ANSWER.unpack(self._take(TOOL_ANSWER.size))
-                content = bytes(self._take(size))
-                future = self._waiting.pop(number, None)
-                if future is not None and future.set_running_or_notify_cancel():
-                    future.set_result((kind, content))
+                self._receive()
         except (OSError, EOFError, MemoryError):
-            self._open = False
+            self._give_up()
         finally:
-            with self._lock:
-                waiting = list(self._waiting.values())
-                self._waiting.clear()
-            for future in waiting:
-                if future.set_running_or_notify_cancel():
-                    future.set_exception(ToolError(ENDED))
             self._done.release()
+
+    def _give_up(self) -> None:
+        """End the calls that wait for answers: there are no more."""
+        self._open = False
+        with self._lock:
+            waiting = list(self._waiting.values())
+            self._waiting.clear()
+        for future in waiting:
+            if future.running() or future.set_running_or_notify_cancel():
+                future.set_exception(ToolError(ENDED))
 
     def close(self) -> None:
         """End all calls, and the thread."""
@@ -204,6 +260,8 @@ class Connection:
         with contextlib.suppress(OSError):  # code in the sandbox has closed it
             end = socket(fileno=self.descriptor)
             end.shutdown(SHUT_RDWR)
+            if self._reader[0].acquire(timeout=JOIN_SEC):  # another thread has read the end
+                self._reader[0].release()
             end.close()
         if self._started and self._done.acquire(timeout=JOIN_SEC):
             # The kernel has it a moment longer, and a session with a thread cannot be forked.
@@ -226,7 +284,8 @@ def _refuse(name: str, arguments: dict[str, Any]) -> None:
     raise TypeError(f"{name}(): the arguments are too large together, or nested too deeply")
 
 
-def _send(position: int, name: str, signature: inspect.Signature, given: tuple[Any, Any]) -> Future[tuple[int, bytes]]:
+def _prepare(name: str, signature: inspect.Signature, given: tuple[Any, Any]) -> tuple[Connection, bytes]:
+    """Return the way of a call, and its arguments."""
     try:
         bound = signature.bind(*given[0], **given[1])
     except TypeError as error:
@@ -239,7 +298,7 @@ def _send(position: int, name: str, signature: inspect.Signature, given: tuple[A
         _refuse(name, bound.arguments)
     if _connection is None:
         raise ToolError(ENDED)
-    return _connection.send(position, arguments)
+    return _connection, arguments
 
 
 def _open_answer(name: str, answer: tuple[int, bytes]) -> Any:
@@ -292,11 +351,12 @@ def _function(position: int, spec: Message) -> Callable[..., Any]:
     name, signature = spec["name"], _signature(spec)
 
     def call(*positional: Any, **named: Any) -> Any:
-        return _open_answer(name, _send(position, name, signature, (positional, named)).result())
+        connection, arguments = _prepare(name, signature, (positional, named))
+        return _open_answer(name, connection.call(position, arguments))
 
     async def call_async(*positional: Any, **named: Any) -> Any:
-        sent = _send(position, name, signature, (positional, named))
-        return _open_answer(name, await asyncio.wrap_future(sent))
+        connection, arguments = _prepare(name, signature, (positional, named))
+        return _open_answer(name, await asyncio.wrap_future(connection.send(position, arguments)))
 
     made: Any = call_async if spec["async"] else call
     made.__name__ = made.__qualname__ = name
@@ -365,11 +425,9 @@ def rehearse() -> None:
     parameters = [["number", 1, "int", None]]
     spec = {"name": "rehearse", "doc": "", "async": False, "parameters": parameters, "returns": "int"}
     begin({"specs": [spec], "calls": 1, "bytes": 1000}, here.detach())
-    sent = _send(0, "rehearse", sys.modules[MODULE].rehearse.__signature__, ((1,), {}))
-    number, *_ = TOOL_CALL.unpack_from(host.recv(1000))
     value = encode(2)
-    host.send(TOOL_ANSWER.pack(number, TOOL_VALUE, len(value)) + value)
-    _open_answer("rehearse", sent.result())
+    host.send(TOOL_ANSWER.pack(1, TOOL_VALUE, len(value)) + value)
+    sys.modules[MODULE].rehearse(1)
     end()
 
 
