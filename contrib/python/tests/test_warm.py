@@ -74,26 +74,28 @@ MANY = ["asyncio", "decimal", "http.server", "sqlite3", "ssl", "unittest.mock", 
 
 @pytest.mark.skipif(enforcement().by["memory"] == "cgroup", reason="a cgroup bounds memory, and no rlimit")
 def test_memory_that_is_too_small_for_a_warm_start_is_refused_with_the_least_value(tmp_path: Path) -> None:
-    # Also while there is no snapshot yet: it is made with more memory then.
+    assert run_code("1", preload=MANY, warm="require").warm
+    assert not run_code("1", preload=MANY, memory_mb=16).warm
     with pytest.raises(SandboxOptionError, match=r"^memory_mb: 16 is less than the snapshot needs, \d+ ") as refusal:
         run_code("1", preload=MANY, memory_mb=16, warm="require")
     assert refusal.value.option == "memory_mb"
     least = int(str(refusal.value).partition("needs, ")[2].partition(" ")[0])
-    assert not run_code("1", preload=MANY, memory_mb=16).warm
     assert run_code("1", preload=MANY, memory_mb=least, warm="require").warm
-    with pytest.raises(SandboxOptionError, match=r"less than the snapshot needs"):
+    with pytest.raises(SandboxOptionError, match=r"less than the snapshot needs|too little for the start"):
         Sandbox(preload=MANY, memory_mb=least - 1, warm="require").run("1")
 
     preload = [part for name in MANY for part in ("--preload", name)]
     command = [*PROGRAM, "run", "--warm", "require", "--memory", "16", *preload, "-c", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = f"pysbx: --memory: 16 is less than the snapshot needs, {least} (allow more: --memory)\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    # The store may have dropped the snapshot meanwhile. Then the imports meet the limit, and how much they need is unknown.
+    why = f"16 is (less than the snapshot needs, {least} |too little for the start)"
+    assert (done.returncode, bool(re.match(f"pysbx: --memory: {why}.*: --memory", done.stderr))) == (2, True), done.stderr
 
     with server("--warm", "require", *preload, listen=f"unix:{tmp_path}/s") as service:
         for place in ("/v1/run", "/v1/sessions"):
             answer = service.post(place, memory_mb=16, **({"code": "1"} if place == "/v1/run" else {}))
-            assert (answer.status_code, f"needs, {least} " in answer.json()["detail"]) == (422, True), answer.text
+            assert (answer.status_code, bool(re.search(why, answer.json()["detail"]))) == (422, True), answer.text
+        assert service.run("1")["warm"]
         assert service.run("1", memory_mb=least)["warm"]
 
 

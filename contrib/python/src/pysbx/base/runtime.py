@@ -188,10 +188,9 @@ def _attempt(
             return Refusal(said, detail=said)
 
 
-def build_snapshot(bundle: str, manager: tuple[str, ...] = (), config: str = "config.json") -> str:
+def build_snapshot(bundle: str, manager: tuple[str, ...] = ()) -> str:
     """Create the snapshot of a prewarmed interpreter for a bundle; return "", or the reason why there is none."""
-    arguments = ("warm", "build", "--bundle", bundle, "--config", config)
-    refusal = _attempt(*arguments, manager=manager, timeout_sec=BUILD_TIMEOUT_SEC)
+    refusal = _attempt("warm", "build", "--bundle", bundle, manager=manager, timeout_sec=BUILD_TIMEOUT_SEC)
     return refusal.message if refusal else ""
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -110,31 +110,11 @@ class Bundle:
     labelled: bool = False
     targets: tuple[str, ...] = ()
 
-    def build_snapshot(self, memory_mb: int = 0) -> str:
-        """Create the snapshot of a prewarmed interpreter; return "", or the reason why there is none.
-
-        Args:
-            memory_mb: the limit of the imports, if it is more than the option.
-        """
+    def build_snapshot(self) -> str:
+        """Create the snapshot of a prewarmed interpreter; return "", or the reason why there is none."""
         if self.options.isolation == "process":
             return WITHOUT_CONTAINER
-        if memory_mb <= self.options.memory_mb:
-            return runtime.build_snapshot(str(self.path), self.enforcement.manager)
-        import tempfile  # noqa: PLC0415 (only for limits that are too small)
-
-        config = json.loads((self.path / "config.json").read_bytes())
-        _add_limits(config, replace(self.options, memory_mb=memory_mb), self.enforcement)
-        with tempfile.NamedTemporaryFile(dir=run_directory()) as file:
-            file.write(json.dumps(config).encode())
-            file.flush()
-            return runtime.build_snapshot(str(self.path), self.enforcement.manager, file.name)
-
-
-def _add_limits(content: Json, options: Options, found: limits.Enforcement) -> None:
-    """Add the limits of the options to a configuration."""
-    controllers = tuple(name for name, by in found.by.items() if by == "cgroup")
-    content["process"]["rlimits"] = limits.rlimits(options, found)
-    content["linux"]["resources"] = limits.resources(options, controllers)
+        return runtime.build_snapshot(str(self.path), self.enforcement.manager)
 
 
 def _packages(options: Options) -> Json:
@@ -311,6 +291,7 @@ def configuration(options: Options, interpreter: Interpreter, extra: tuple[Mount
     """
     found = limits.enforcement()
     path = directories(options, paths)
+    controllers = tuple(name for name, by in found.by.items() if by == "cgroup")
     shown = [*interpreter.mounts, *extra]
     # A directory of an untrusted root may have become a link since the host listed it.
     held = interpreter.mounts if interpreter.root else ()
@@ -323,6 +304,7 @@ def configuration(options: Options, interpreter: Interpreter, extra: tuple[Mount
         "readonlyPaths": list(READONLY),
         "seccomp": seccomp(options, found),
         "sysctl": limits.parameters(options, found),
+        "resources": limits.resources(options, controllers),
     }
     content: Json = {
         "ociVersion": "1.0.2",
@@ -334,6 +316,7 @@ def configuration(options: Options, interpreter: Interpreter, extra: tuple[Mount
             "env": environment(options, interpreter, paths),
             "cwd": options.workdir,
             "noNewPrivileges": True,
+            "rlimits": limits.rlimits(options, found),
         },
         "mounts": [
             {"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "nodev", "noexec"]},
@@ -359,7 +342,6 @@ def configuration(options: Options, interpreter: Interpreter, extra: tuple[Mount
         "linux": linux,
         "annotations": _annotations(options, path),
     }
-    _add_limits(content, options, found)
     users, groups = _idmaps(content | {"shared": [str(mount) for mount in options.mounts]})
     linux["uidMappings"], linux["gidMappings"] = [users], [groups]
     # A container's root may be unable to map ids of a mount: then its files have no owner in the sandbox.

@@ -64,7 +64,6 @@ KILL_AGAIN_SEC = 0.1
 # Code in a session may catch an interrupt, or may not have begun when the first one comes.
 INTERRUPT_AGAIN_SEC = 0.5
 MAX_REASON = 1000
-ROOM_MB = 4096  # for imports whose memory the options do not allow
 FITS = b"y"  # the answer of a runtime that has compared files: run --compare-fd
 DESCRIPTOR = struct.Struct("i")
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
@@ -158,8 +157,6 @@ class Container:
         self._identifies = True  # until its greeting
         self._asked = False
         self._root = bundle.path / "rootfs"
-        # What is left to make with more memory: the snapshot, unless it is given, or a container waits with it.
-        self._unmade = bundle if snapshot < 0 and not waits and bundle.options.warm == "require" else None
         self._home: Home | None = None
         self.directories: Directories | None = None
         self._start(bundle, {SNAPSHOT: snapshot, BASE: base})
@@ -275,7 +272,6 @@ class Container:
         content = msgpack.packb(request, unicode_errors="surrogatepass")
         mark = os.urandom(MARK_SIZE)
         outgoing = memoryview(HEADER.pack(len(content) | (PASSES if passed >= 0 else 0), mark) + content)
-        whole, given = outgoing, passed
         deadline = time.monotonic() + timeout + (patience or 0)
         late = math.inf
         self.interrupted = False
@@ -302,8 +298,7 @@ class Container:
                     self.interrupt()
             self._wait(deadline, late, sending=sending)
             if self._socket is None:
-                deadline += self._end_without_answer(deadline)
-                outgoing, passed = whole, given
+                self._end_without_answer(deadline)
         peak = message.pop("peak_kib", None)
         self._peak = peak / 1024 if isinstance(peak, int) else None
         if last and self.successor is None:
@@ -467,8 +462,7 @@ class Container:
             self._socket.close()
             self._socket = None
 
-    def _end_without_answer(self, deadline: float) -> float:
-        """Raise why it has ended, or start it again and return the seconds that were needed for that."""
+    def _end_without_answer(self, deadline: float) -> None:
         self._finish(deadline)
         if self.version is None:
             # Not even the greeting: what is on standard error is the runtime's or the interpreter's complaint.
@@ -477,33 +471,16 @@ class Container:
                 or f"the container ended with code {self._code} and said nothing"
             )
             limits.forget()
-            from pysbx.container.start_refusals import CAUSES, refusal_of, remedy_for  # noqa: PLC0415 (for an error only)
+            from pysbx.container.start_refusals import refusal_of, remedy_for  # noqa: PLC0415 (for an error only)
 
             said = said.removeprefix("pysbx-runtime: ")
             code, detail = self._status.error
             refusal = refusal_of(code, detail or said, self.options, oom_kills=self._status.oom_kills)
             if refusal is not None:
-                if refusal.option == "memory_mb" and code not in CAUSES and self._unmade is not None:
-                    return self._start_again(self._unmade)
                 raise refusal
             remedy = remedy_for(code)
             raise SandboxStartupError(said + (remedy and f": {remedy}"), code)
         raise Ended(self._code, self._status.signal, self._status.oom_kills)
-
-    def _start_again(self, bundle: Bundle) -> float:
-        """Make the snapshot, which its limit of memory forbids, with more, and start it once more. Return the seconds.
-
-        Otherwise the answer would depend on whether an earlier call with more memory has made it.
-        """
-        began = time.monotonic()
-        self._unmade = None
-        bundle.build_snapshot(memory_mb=ROOM_MB)
-        self._poll = unpatched.make_poll()
-        self.streams = Streams(self.options.output_limit, self._poll, self.streams.on_output)
-        self._usage = None
-        self._incoming.clear()
-        self._start(bundle, {})
-        return time.monotonic() - began
 
     def _finish(self, deadline: float) -> None:
         """Wait for the end of the runtime's process, and take what is left in the streams."""
