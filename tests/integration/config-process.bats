@@ -385,6 +385,7 @@ receive_terminal() {
 
 @test "process.terminal: input from a pipe, whose end is the end of file, and all output, however much" {
     make_bundle_with 'process["terminal"] = True' sh -c 'stty -echo; echo ready; cat; echo end; seq 5000'
+    # shellcheck disable=SC2094 # input comes after the first output
     { wait_for grep -q ready out && echo abc; } | runtime run --bundle bundle box >out
     [[ $(tr -d '\r' <out) == $'ready\nabc\nend\n'$(seq 5000) ]]
 }

@@ -22,18 +22,16 @@ teardown() {
 }
 
 @test "podman run --annotation: commas are part of the value" {
-    expect 0 podman run --rm --network none --annotation run.pysbx.preload=json,decimal "$PYTHON" \
+    prints $'False\nFalse' podman run --rm --network none --annotation run.pysbx.preload=json,decimal "$PYTHON" \
         python3 -c "$(read_files json decimal)"
-    output_is $'False\nFalse'
 }
 
 # bats test_tags=user
 @test "podman run --userns: keep-id with ids and a size, nomap" {
     prints $'200\n210' podman run --rm --network none --userns keep-id:uid=200,gid=210 "$BUSYBOX" sh -c 'id -u; id -g'
     is_rootless || return 0
-    expect 0 podman run --rm --network none --userns keep-id:size=20000 "$BUSYBOX" \
+    prints 20000 podman run --rm --network none --userns keep-id:size=20000 "$BUSYBOX" \
         awk '{ ids += $3 } END { print ids }' /proc/self/uid_map
-    output_is 20000
     prints '0 1' podman run --rm --network none --userns nomap "$BUSYBOX" awk '{ print $1, $2 }' /proc/self/uid_map
 }
 
@@ -49,12 +47,10 @@ teardown() {
     needs_root "only root can map the ids of a mount"
     mkdir mapped
     echo given >mapped/file
-    expect 0 podman run --rm --network none --uidmap 0:100:1000 --gidmap 0:100:1000 \
+    prints 0 podman run --rm --network none --uidmap 0:100:1000 --gidmap 0:100:1000 \
         --volume "$PWD/mapped:/mapped:idmap" "$BUSYBOX" stat -c %u /mapped/file
-    output_is 0
-    expect 0 podman run --rm --network none --uidmap 0:100:1000 --gidmap 0:100:1000 \
+    prints 1 podman run --rm --network none --uidmap 0:100:1000 --gidmap 0:100:1000 \
         --volume "$PWD/mapped:/mapped:idmap=uids=@0-1-10" "$BUSYBOX" stat -c %u /mapped/file
-    output_is 1
 }
 
 @test "podman run --health-startup-cmd: the container is starting until it succeeds" {
@@ -118,9 +114,8 @@ YAML
     "mounts": [{"hostPath": "/etc/group", "containerPath": "/box", "options": ["ro", "bind"]}],
     "hooks": [{"hookName": "createContainer", "path": "/usr/bin/true"}]}}]}
 JSON
-    expect 0 podman run --rm --network none --device pysbx.example/box=one "$BUSYBOX" \
+    prints $'1,3\n1\n0 44' podman run --rm --network none --device pysbx.example/box=one "$BUSYBOX" \
         sh -c 'stat -c %t,%T /dev/box0; echo $BOX; test -s /box; id -G'
-    output_is $'1,3\n1\n0 44'
     rm -r /etc/cdi
 }
 

@@ -232,8 +232,7 @@ arguments() {
     configure_warm '{"retryAfter": 0}'
     same_reason "first run"
     configure_warm '{"secondRun": false, "retryAfter": 100}'
-    module broken.py <<<'raise RuntimeError("on purpose")'
-    preload broken
+    preload_module broken <<<'raise RuntimeError("on purpose")'
     runtime run --bundle bundle box </dev/null >out 2>err
     same_reason "on purpose"
     configure_warm
@@ -265,8 +264,7 @@ arguments() {
 
 @test "warm: plan says so, and names what only the container can decide" {
     arguments -c "$(read_files thing)"
-    module thing.py <<<'import os; value = open("/proc/sys/kernel/msgmax").read()'
-    preload thing
+    preload_module thing <<<'import os; value = open("/proc/sys/kernel/msgmax").read()'
     prints False runtime run --bundle bundle box
     expect 0 runtime plan --bundle bundle box
     output_holds 'it["warm"]["start"] == "warm" and it["warm"]["snapshot"] == "ready"'

@@ -82,7 +82,7 @@ JSON
 }
 
 @test "podman run: the kernel's sensitive files are hidden, its settings read-only" {
-    expect 0 podman run --rm --network none "$BUSYBOX" sh -c '
+    prints "" podman run --rm --network none "$BUSYBOX" sh -c '
         for file in /proc/kcore /proc/keys /proc/timer_list /proc/sched_debug; do
             test ! -e $file || test "$(head -c 1 $file | wc -c)" = 0 || echo "$file can be read"
         done
@@ -93,23 +93,20 @@ JSON
             test ! -e $path || grep -q " $path .*[ ,]ro[, ]" /proc/mounts || echo "$path is not read-only"
         done
         echo x 2>/dev/null >/proc/sys/kernel/domainname && echo written; :'
-    output_is ""
 }
 
 @test "podman run --security-opt mask, unmask" {
-    expect 0 podman run --rm --network none --security-opt mask=/proc/uptime:/home "$BUSYBOX" \
+    prints "" podman run --rm --network none --security-opt mask=/proc/uptime:/home "$BUSYBOX" \
         sh -c 'cat /proc/uptime; ls /home'
-    output_is ""
     expect 0 podman run --rm --network none --security-opt unmask=/proc/timer_list:/sys/firmware "$BUSYBOX" \
         sh -c '! grep -E " (/proc/timer_list|/sys/firmware) " /proc/mounts'
     expect 0 podman run --rm --network none --security-opt unmask=ALL "$BUSYBOX" sh -c '! grep " /proc/" /proc/mounts'
 }
 
 @test "podman run: /sys and the cgroup tree are read-only" {
-    expect 0 podman run --rm --network none "$BUSYBOX" sh -c '
+    prints "" podman run --rm --network none "$BUSYBOX" sh -c '
         grep -q " /sys sysfs ro," /proc/mounts || echo sysfs
         grep " /sys/fs/cgroup " /proc/mounts | grep -q " cgroup2 ro," || echo cgroup'
-    output_is ""
 }
 
 @test "podman run --ulimit" {

@@ -9,8 +9,7 @@ load ../lib/warm.bash
 setup() {
     begin_test
     use_image python
-    module slow.py <<<'import time; time.sleep(0.3)'
-    preload slow
+    preload_module slow <<<'import time; time.sleep(0.3)'
     rm -rf "$(warm_store)"
 }
 
@@ -410,8 +409,7 @@ mount("/dev/shm", arguments[0])' "$PWD/shm" # like Podman
     configure 'process["noNewPrivileges"] = False; capabilities("CAP_SETUID")
 process["user"] = {"uid": 0, "gid": 0}'
     for change in "${!changes[@]}"; do
-        module changing.py <<<"import ctypes, os, resource; ${changes[$change]}"
-        preload changing
+        preload_module changing <<<"import ctypes, os, resource; ${changes[$change]}"
         is_cold_because "the imports change the process: $change"
     done
 }
@@ -429,8 +427,7 @@ process["user"] = {"uid": 0, "gid": 0}'
     )
     local change
     for change in "${changes[@]}"; do
-        module changing.py <<<"import ctypes, os; ${change%%: *}"
-        preload changing
+        preload_module changing <<<"import ctypes, os; ${change%%: *}"
         is_cold_because "the imports ${change#*: }"
     done
     # Changes of os.environ are repeated.

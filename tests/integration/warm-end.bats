@@ -23,7 +23,7 @@ raise ValueError'
 }
 
 @test "finalizers of preloaded modules run, in the same order" {
-    module final.py <<<'import json
+    preload_module final <<<'import json
 kept = []
 class Loud:
     def __init__(self, name): self.name = name
@@ -34,7 +34,6 @@ def generate():
 loud, other, cycle, generator = Loud("one"), Loud("two"), Loud("cycle"), generate()
 cycle.itself = cycle
 next(generator)'
-    preload final
     same -c 'import final; print("ran")'
     output_has "gone cycle"
     same -c 'import final; final.kept.append(final.Loud("of the program")); own = final.Loud("own"); print("ran")'
@@ -100,17 +99,15 @@ class Bound(metaclass=nb_type): pass')
 }
 
 @test "an object of the imports does have an effect at the end: a reopened file, a process" {
-    module held.py <<<'import multiprocessing.resource_tracker as tracker
+    preload_module held <<<'import multiprocessing.resource_tracker as tracker
 file = open(__file__); file.close()'
-    preload held
     same -c 'import sys
 file = __import__("held").file; file.__init__(sys.stdout.buffer); file.write("still in the buffer"); del file'
     output_is "still in the buffer"
     same -c '__import__("held").tracker.ensure_running(); print("ran")'
-    module memory.py <<<'import io
+    preload_module memory <<<'import io
 stream = io.BytesIO()
 stream.itself = stream # the count of references alone does not call close'
-    preload memory
     same -c 'import os; __import__("memory").stream.close = lambda write=os.write: write(1, b"closed")'
     output_is closed
     # The question whether a stream is closed may raise any exception.
@@ -220,8 +217,7 @@ libc = ctypes.CDLL(None); libc.printf(b"still in the buffer\n")'
 }
 
 @test "finalizers of a program's objects in a preloaded module run, also when frozen: gc.freeze" {
-    module hooks.py <<<'kept = []'
-    preload hooks
+    preload_module hooks <<<'kept = []'
     same -c 'import gc, hooks
 class Loud:
     def __del__(self): print("gone")

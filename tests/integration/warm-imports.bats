@@ -14,10 +14,9 @@ setup() {
 @test "an import finds the working directory of the program, and its files" {
     mkdir work
     echo first >work/settings
-    module place.py <<<'import os
+    preload_module place <<<'import os
 there, settings = os.getcwd(), open("settings").read()
 missing = os.path.abspath("missing")'
-    preload place
     configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
     same -c 'import place; print(place.there, place.settings, place.missing)'
     output_is "/work first
@@ -47,7 +46,7 @@ missing = os.path.abspath("missing")'
 }
 
 @test "code that imports have generated runs: callbacks of ctypes, output of a compiler" {
-    module compiles.py <<<'import ctypes, mmap
+    preload_module compiles <<<'import ctypes, mmap
 callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda n: n + 1)
 def compiled(number):
     code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
@@ -58,7 +57,6 @@ writable, place = compiled(42)
 fixed, fixed_place = compiled(43)
 ctypes.CDLL(None).mprotect(ctypes.c_void_p(fixed_place), 4096, 5)
 def areas(): return [line.split()[1] for line in open("/proc/self/maps") for at in (place, fixed_place) if line.startswith(f"{at:x}-")]'
-    preload compiles
     same -c 'from compiles import *
 print(callback(1), function(place)(), function(fixed_place)(), *sorted(areas()))
 writable[1] = 44
@@ -75,10 +73,9 @@ os.execv(sys.argv[1], sys.argv[1:])'
     python3 -c "$forbid" "$(type -P true)" || code=$?
     ((code != 99)) || skip "this kernel has no PR_SET_MDWE"
     ((code == 0))
-    module compiles.py <<<'import mmap
+    preload_module compiles <<<'import mmap
 try: code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7); code[0] = 1
 except PermissionError: code = None'
-    preload compiles
     cold -c 'import compiles' # creates __pycache__, which would change the key
     prints True warm -c 'import compiles; print(compiles.code is not None)'
     configure 'process["args"][2] = "import compiles; print(compiles.code)"
@@ -148,11 +145,10 @@ print(sorted(sys.modules))'
 
 @test "an import may keep a file open for reading: position, flags and content are the same" {
     module held.txt <<<'0123456789'
-    module holds.py <<<'import os
+    preload_module holds <<<'import os
 one, two = (os.open("/modules/held.txt", os.O_RDONLY) for _ in range(2))
 os.lseek(one, 3, os.SEEK_SET); os.set_inheritable(two, True)
 text = open("/modules/held.txt"); first = text.read(1)'
-    preload holds
     same -c 'import fcntl, holds, os
 for fd in holds.one, holds.two, holds.text.fileno():
     print(fd, os.lseek(fd, 0, os.SEEK_CUR), fcntl.fcntl(fd, fcntl.F_GETFL), fcntl.fcntl(fd, fcntl.F_GETFD),
@@ -178,8 +174,7 @@ print(sum(function() for function in functions), os.readlink('/proc/self/fd/4'))
 @test "an import may keep a file open for reading: if it has changed, the program has the new one" {
     module held.txt <<<old
     # Like libraries do it, without Python's knowledge.
-    module holds.py <<<'import ctypes; fd = ctypes.CDLL(None).open(b"/modules/held.txt", 0)'
-    preload holds
+    preload_module holds <<<'import ctypes; fd = ctypes.CDLL(None).open(b"/modules/held.txt", 0)'
     local show='import holds, os; print(os.read(holds.fd, 9))' text
     same -c "$show"
     output_is "b'old\n'"
@@ -201,8 +196,7 @@ print(sum(function() for function in functions), os.readlink('/proc/self/fd/4'))
 
 @test "the host name: the container's, also if an import has asked platform for it" {
     local name
-    module asks.py <<<'import platform; system = platform.system()'
-    preload asks
+    preload_module asks <<<'import platform; system = platform.system()'
     for name in one another; do
         configure 'config["hostname"] = arguments[0]' "$name"
         same -c 'import asks, os, platform, socket
@@ -239,20 +233,17 @@ ${modules[$name]}"
     local line
     for line in "import socket; name = 'at ' + socket.gethostname()" "import os; name = os.uname()" \
         "import os; name = os.uname().nodename" "import platform; name = platform.node()"; do
-        module asks.py <<<"$line"
-        preload asks
+        preload_module asks <<<"$line"
         is_cold_because "the imports ask for the host name, which differs between containers"
     done
     for line in "socket.socket().connect(('127.0.0.1', 9))" "socket.getaddrinfo('localhost', 80)"; do
-        module asks.py <<<"import contextlib, socket
+        preload_module asks <<<"import contextlib, socket
 with contextlib.suppress(OSError):
     $line"
-        preload asks
         is_cold_because "the imports use the network, which is not available while a snapshot is made"
     done
-    module asks.py <<<'import os, platform, sysconfig
+    preload_module asks <<<'import os, platform, sysconfig
 system, architecture, place = platform.platform(), os.uname().machine, sysconfig.get_platform()'
-    preload asks
     expect 0 warm -c 'pass'
 }
 
@@ -260,8 +251,7 @@ system, architecture, place = platform.platform(), os.uname().machine, sysconfig
     local line
     for line in "import sys; color = sys.stdout.isatty()" "import os; color = os.isatty(2)" \
         "import shutil; color = shutil.get_terminal_size().columns"; do
-        module asks.py <<<"$line"
-        preload asks
+        preload_module asks <<<"$line"
         configure 'process["terminal"] = False'
         same -c 'import asks; print(asks.color)'
         program auto 'import asks; print("color is", asks.color)'
@@ -287,9 +277,8 @@ writable_root() {
 
 @test "an import that looks for a directory for temporary files finds the container's, as it would cold" {
     writable_root
-    module temporary.py <<<'import tempfile; place = tempfile.gettempdir()
+    preload_module temporary <<<'import tempfile; place = tempfile.gettempdir()
 with tempfile.NamedTemporaryFile("w+") as file: file.write("text")'
-    preload temporary
     local show='import temporary; print(temporary.place)'
     same -c "$show"
     output_is /tmp
@@ -309,14 +298,13 @@ with tempfile.NamedTemporaryFile("w+") as file: file.write("text")'
 
 @test "files that imports leave in /tmp and /dev/shm are in every container" {
     configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
-    module temporary.py <<<'import ctypes, os, tempfile
+    preload_module temporary <<<'import ctypes, os, tempfile
 place = tempfile.mkdtemp(dir="/dev/shm")
 os.mkdir(place + "/deeper", 0o750)
 with open(place + "/deeper/text", "w") as file: file.write("text" * 5000)
 os.chmod(place + "/deeper/text", 0o640)
 os.symlink("deeper/text", place + "/link")
 ctypes.CDLL(None).mkdir(b"/tmp/by_c", 0o700)'
-    preload temporary
     local show='import os, temporary
 for top, names, files in sorted([*os.walk(temporary.place), *os.walk("/tmp")]):
     print(top.replace(temporary.place, "place"), names, sorted(files), oct(os.stat(top).st_mode), os.stat(top).st_uid)
@@ -341,14 +329,13 @@ print(oct(os.stat(temporary.place + "/deeper/text").st_mode), len(open(temporary
 }
 
 @test "times that an import keeps in variables are set forward, with the deadlines that it computes of them" {
-    module clocks.py <<<'import time
+    preload_module clocks <<<'import time
 wall, started, exact = time.time(), time.monotonic(), time.perf_counter_ns()
 expires = started + 3
 second = int(time.time())
 class Cache:
     def __init__(self): self.expires = time.monotonic() + 3
 cache = Cache()'
-    preload clocks
     local show='import clocks, time
 age = time.monotonic() - clocks.started
 print(0 <= age < 2, abs(time.time() - clocks.wall - age) < 0.5, abs(clocks.expires - clocks.started - 3) < 0.5, abs(clocks.expires - clocks.cache.expires) < 0.5)
@@ -400,7 +387,7 @@ os.environ["BEGAN"] = time.ctime()'
 }
 
 @test "an import that reads a clock and keeps nothing of it: the snapshot is used" {
-    module clocks.py <<<'from __future__ import annotations
+    preload_module clocks <<<'from __future__ import annotations
 import atexit, datetime, enum, logging.config, os, random, re, sys, time
 class Day(enum.Enum): MONDAY, TUESDAY = range(2)
 def age(since=None): return time.time() - since
@@ -409,7 +396,6 @@ lines, addresses = list(set("abcdefgh")), [id(Day)]
 class Finder: find, stat, environment, start, draw = staticmethod(__import__), os.stat, os.environ, atexit.register, random.Random
 Finder.patched, logging.raiseExceptions, sys.setrecursionlimit = property(lambda self: os.path.exists), False, sys.setrecursionlimit
 if datetime.datetime.now().year > 1990 and time.localtime().tm_year > 1990: modern = datetime.datetime(2000, 1, 1)'
-    preload clocks
     same -c 'import clocks; print(clocks.modern, sorted(clocks.lines))'
 }
 
@@ -430,8 +416,7 @@ if datetime.datetime.now().year > 1990 and time.localtime().tm_year > 1990: mode
 
 @test "an import that leaves an open temporary file, or finds one: no snapshot, and the file is named" {
     writable_root
-    module temporary.py <<<'import tempfile; file = tempfile.mkstemp(prefix="left", dir="/tmp")[1]'
-    preload temporary
+    preload_module temporary <<<'import tempfile; file = tempfile.mkstemp(prefix="left", dir="/tmp")[1]'
     is_cold_because "descriptor 3 is open (/tmp/left"
     # Files that the image has there are not hidden.
     echo text >root/tmp/found
@@ -441,8 +426,7 @@ if datetime.datetime.now().year > 1990 and time.localtime().tm_year > 1990: mode
 }
 
 @test "an import that keeps /dev/urandom open may have read from it: no snapshot" {
-    module holds.py <<<'file = open("/dev/urandom", "rb", 0)'
-    preload holds
+    preload_module holds <<<'file = open("/dev/urandom", "rb", 0)'
     is_cold_because "the imports read random bytes from a device, and may keep them"
 }
 
@@ -473,10 +457,9 @@ for path in sys.argv[1:]:
                 file.seek(at + 4)
                 file.write(struct.pack("<I", 6))
 END
-    module header.py <<<'import ctypes
+    preload_module header <<<'import ctypes
 def mapping(): return next(line for line in open("/proc/self/maps") if "/bin/python3" in line)
 ctypes.memset(int(mapping().split("-")[0], 16) + 15, 1, 1)'
-    preload header
     same -c 'import ctypes, header
 start, protection, offset, *_, path = header.mapping().replace("-", " ", 1).split()[0:1] + header.mapping().split()[1:]
 print(protection, offset, path, ctypes.string_at(int(start, 16), 16))'
@@ -486,7 +469,6 @@ print(protection, offset, path, ctypes.string_at(int(start, 16), 16))'
 @test "a Python built with an old C library: no memfd_create" {
     module sitecustomize.py <<<'import posix; vars(posix).pop("memfd_create", None)'
     prints False warm -c 'import posix; print(hasattr(posix, "memfd_create"))'
-    module speaks.py <<<'print("a word")'
-    preload speaks
+    preload_module speaks <<<'print("a word")'
     fails 1 "the imports write to standard output or error: 'a word" warm -c pass
 }

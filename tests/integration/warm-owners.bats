@@ -11,8 +11,7 @@ setup() {
     use_image python
     own_root python # root of the container makes no directories in it
     mkdir root/modules root/data
-    module quiet.py <<<"VALUE = 42"
-    preload quiet
+    preload_module quiet <<<"VALUE = 42"
     chmod 0755 "$BATS_TEST_TMPDIR" . modules
 }
 

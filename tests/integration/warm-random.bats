@@ -43,10 +43,9 @@ standard_library() {
     preload multiprocessing,random,secrets,ssl,tempfile,uuid
     # shellcheck disable=SC2086 # names
     differ "$STANDARD" $NAMES
-    module $used.py <<<"import io, contextlib
+    preload_module $used <<<"import io, contextlib
 with contextlib.redirect_stdout(io.StringIO()):
     exec('''$uses''')"
-    preload $used
     # shellcheck disable=SC2086
     differ "$STANDARD" $NAMES
 }
@@ -73,10 +72,9 @@ numpy_sources() {
     use_image "$1"
     preload numpy
     differ "$NUMPY" legacy default_rng RandomState
-    module made.py <<<'import numpy
+    preload_module made <<<'import numpy
 generator = numpy.random.default_rng()
 state = numpy.random.RandomState()'
-    preload made
     differ "$NUMPY"'
 import made
 print("generator", made.generator.integers(1 << 62))
@@ -101,13 +99,12 @@ print("child", *sequence.spawn(1)[0].generate_state(2))' legacy default_rng Rand
 
 @test "generators of the module random that an import has created without a seed, or with a different one each time" {
     use_image python
-    module made.py <<<'import os, random
+    preload_module made <<<'import os, random
 class Own(random.Random): pass
 plain, own = random.Random(), Own()
 seeded = random.Random(hash("text"))
 again = random.Random(42); again.seed()
 system = random.SystemRandom()'
-    preload made
     differ 'import made
 for name in "plain", "own", "seeded", "again", "system":
     print(name, getattr(made, name).getrandbits(64))' plain own seeded again system
@@ -123,7 +120,7 @@ for name in "plain", "own", "seeded", "again", "system":
 
 @test "a generator with a deliberate seed keeps its numbers" {
     use_image pandas
-    module seeded.py <<<'import random, numpy
+    preload_module seeded <<<'import random, numpy
 generator = random.Random(42)
 state = numpy.random.RandomState(42)
 again = numpy.random.RandomState()
@@ -133,7 +130,6 @@ state.rand(), again.rand(), rng.random()
 class Own(random.Random): pass
 own = Own(42)
 own.gauss(0, 1)'
-    preload seeded
     same -c 'import random, seeded; print(seeded.generator.random()); random.seed(7); print(random.random())
 print(seeded.state.rand(), seeded.again.rand(), seeded.rng.random(), seeded.own.gauss(0, 1))'
 }
@@ -166,7 +162,7 @@ print("numpy", numpy.random.randint(1 << 62))' random numpy
 @test "threads and forked processes have different numbers" {
     use_image pandas-trixie
     preload random,ssl,uuid
-    expect 0 warm -c 'import os, random, ssl, threading, uuid
+    prints "24 24" warm -c 'import os, random, ssl, threading, uuid
 def draw(into): into += [os.urandom(8), uuid.uuid4().bytes, ssl.RAND_bytes(8)]
 seen = []
 for _ in range(4):
@@ -178,7 +174,6 @@ for _ in range(3):
         mine = []; draw(mine); os.write(w, b"".join(m.ljust(16, b"-") for m in mine)); os._exit(0)
     data = os.read(r, 48); seen += [data[:16], data[16:32], data[32:48]]; os.wait()
 print(len(seen), len(set(seen)))'
-    output_is "24 24"
 }
 
 # OpenSSL's public and private generators, which a handshake uses, and the ticket keys of a server.
@@ -263,8 +258,7 @@ draw("RAND_bytes"), draw("RAND_priv_bytes")'
 
 @test "an import that creates an SSL context for servers: no snapshot, and the reason" {
     use_image python
-    module context.py <<<'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)'
-    preload context
+    preload_module context <<<'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)'
     is_cold_because SSL
 }
 
@@ -311,17 +305,13 @@ draw("RAND_bytes"), draw("RAND_priv_bytes")'
         preload "reads_$name"
         is_cold_because "the imports read random bytes from a device, and may keep them"
     done
-    module function.py <<<"${prelude}libc.getrandom(bytes16, 16, 0)"
-    preload function
+    preload_module function <<<"${prelude}libc.getrandom(bytes16, 16, 0)"
     is_cold_because "the imports draw random bytes by ctypes, and may keep them"
-    module number.py <<<"${prelude}libc.syscall(318, bytes16, 16, 0)"
-    preload number
+    preload_module number <<<"${prelude}libc.syscall(318, bytes16, 16, 0)"
     is_cold_because "the imports draw random bytes in '"
-    module database.py <<<'import sqlite3; number = sqlite3.connect(":memory:").execute("select random()").fetchone()'
-    preload database
+    preload_module database <<<'import sqlite3; number = sqlite3.connect(":memory:").execute("select random()").fetchone()'
     is_cold_because "the imports read random bytes from a device, and may keep them"
-    module text.py <<<'text = open("/proc/sys/kernel/random/uuid").read()'
-    preload text
+    preload_module text <<<'text = open("/proc/sys/kernel/random/uuid").read()'
     is_cold_because "the imports read '/proc/sys/kernel/random/uuid', which is not the same in all containers or at all times"
 }
 
@@ -340,13 +330,11 @@ draw("RAND_bytes"), draw("RAND_priv_bytes")'
         is_cold_because "the imports draw numbers from a generator of numpy in the module 'numpy_$name', which may keep them"
     done
     # The author's seed may have 128 bits. Another number each time is none of the author's.
-    module numpy_seeded.py <<<'import numpy, time
+    preload_module numpy_seeded <<<'import numpy, time
 generator = numpy.random.default_rng(0x87351080e25cb0fad77a44a3be03b491)
 number = numpy.random.RandomState(42).rand() + generator.random()'
-    preload numpy_seeded
     same -c 'import numpy_seeded; print(numpy_seeded.number, numpy_seeded.generator.random())'
-    module numpy_hash.py <<<'import numpy; generator = numpy.random.default_rng(abs(hash("text")))'
-    preload numpy_hash
+    preload_module numpy_hash <<<'import numpy; generator = numpy.random.default_rng(abs(hash("text")))'
     differ 'import numpy_hash; print("generator", numpy_hash.generator.random())' generator
 }
 

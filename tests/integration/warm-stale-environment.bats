@@ -9,8 +9,7 @@ load ../lib/warm-stale.bash
 SEEN='import look; print(look.seen)'
 
 @test "a variable that an import reads has another value, or none" {
-    module greeting.py <<<'import os; text = os.environ.get("GREETING", "unset")'
-    preload greeting
+    preload_module greeting <<<'import os; text = os.environ.get("GREETING", "unset")'
     warm_says unset -c "$SAY"
     environment GREETING=hello
     now_says hello -c "$SAY"
@@ -21,14 +20,13 @@ SEEN='import look; print(look.seen)'
 }
 
 @test "a mount hides a file of the kernel that an import reads" {
-    module looks.py <<<'import ctypes
+    preload_module looks <<<'import ctypes
 first = open("/proc/cpuinfo").readline().split()[0]
 buffer = ctypes.create_string_buffer(99)
 libc = ctypes.CDLL(None)
 number = libc.open(b"/proc/meminfo", 0)
 libc.read(number, buffer, 8)
 libc.close(number)'
-    preload looks
     local path found
     cold -c 'import looks' # writes the compiled form
     for path in /proc/cpuinfo /proc/meminfo; do
@@ -45,27 +43,24 @@ libc.close(number)'
 }
 
 @test "an import reads all variables" {
-    module greeting.py <<<'import os; text = sorted(name for name in os.environ if name.startswith("SAY_"))'
-    preload greeting
+    preload_module greeting <<<'import os; text = sorted(name for name in os.environ if name.startswith("SAY_"))'
     warm_says "[]" -c "$SAY"
     environment SAY_A=1
     now_says "['SAY_A']" -c "$SAY"
 }
 
 @test "an import that runs uname, as platform.processor() does, reads no other variable" {
-    module greeting.py <<<'import platform
+    preload_module greeting <<<'import platform
 platform.processor()
 text = "same"'
-    preload greeting
     warm_says same -c "$SAY"
     environment HOSTNAME=other OTHER=variable
     warm_says same -c "$SAY"
 }
 
 @test "an import that runs another program may have read all variables" {
-    module greeting.py <<<'import subprocess
+    preload_module greeting <<<'import subprocess
 text = subprocess.run(["/bin/sh", "-c", "echo $HOSTNAME"], capture_output=True, text=True).stdout.strip()'
-    preload greeting
     environment HOSTNAME=one
     warm_says one -c "$SAY"
     environment HOSTNAME=other
@@ -73,11 +68,10 @@ text = subprocess.run(["/bin/sh", "-c", "echo $HOSTNAME"], capture_output=True, 
 }
 
 @test "flags and variables of the interpreter change the imports" {
-    module greeting.py <<<'import sys
+    preload_module greeting <<<'import sys
 text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, sys.flags.isolated, sys.flags.no_site,
     sys.flags.dont_write_bytecode, sys.flags.ignore_environment, sys.warnoptions, sys._xoptions, greet.__doc__) if (
     greet := type("greet", (), {"__doc__": "a text"})) else None'
-    preload greeting
     local flags
     for flags in '' -O -OO -B -s '-W error' '-W ignore::DeprecationWarning' '-X utf8' '-X dev' '-b' '-bb' '-q' '-u' '-S'; do
         # shellcheck disable=SC2086 # words
@@ -132,8 +126,7 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
 @test "limits: the stack of threads, descriptors" {
     configure 'process["rlimits"] = [{"type": "RLIMIT_STACK", "soft": 1 << 20, "hard": 1 << 20}]'
     same -c 'import resource; print(resource.getrlimit(resource.RLIMIT_STACK))'
-    module limits.py <<<'import os, resource; text = (os.sysconf("SC_OPEN_MAX"), resource.getrlimit(resource.RLIMIT_NOFILE))'
-    preload limits
+    preload_module limits <<<'import os, resource; text = (os.sysconf("SC_OPEN_MAX"), resource.getrlimit(resource.RLIMIT_NOFILE))'
     same -c 'import limits; print(limits.text)'
     configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 33, "hard": 44}]'
     same -c 'import limits, resource; print(limits.text, resource.getrlimit(resource.RLIMIT_NOFILE))'
@@ -144,8 +137,7 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
 # configuration, EXPRESSION what the import asks.
 asks() {
     local expression=$1 change=$2
-    module asking.py <<<"import os, resource, shutil; text = ($expression)"
-    preload asking
+    preload_module asking <<<"import os, resource, shutil; text = ($expression)"
     same -c 'import asking; print(asking.text)'
     cp bundle/config.json common.json
     configure "$change"
@@ -168,8 +160,7 @@ asks() {
 }
 
 @test "limits: the address space that an import asks for is the builder's own, unless the container has one" {
-    module asking.py <<<'import resource; text = resource.getrlimit(resource.RLIMIT_AS)'
-    preload asking
+    preload_module asking <<<'import resource; text = resource.getrlimit(resource.RLIMIT_AS)'
     same -c 'import asking; print(asking.text)'
     configure_warm '{"retryAfter": 0, "template": {"memory": 1000000000}}'
     rm -rf "$(warm_store)"
@@ -200,8 +191,7 @@ asks() {
     )
     local reason
     for reason in "${!modules[@]}"; do
-        module asking.py <<<"import os, shutil, sys; ${modules[$reason]}"
-        preload asking
+        preload_module asking <<<"import os, shutil, sys; ${modules[$reason]}"
         is_cold_because "the imports $reason"
     done
 }
@@ -237,16 +227,14 @@ asks() {
 
 @test "another user's snapshot is not used" {
     needs_root "has other ids than its own"
-    module greeting.py <<<'import os; text = os.getuid()'
-    preload greeting
+    preload_module greeting <<<'import os; text = os.getuid()'
     warm_says 0 -c "$SAY"
     configure 'process["user"] = {"uid": 1000, "gid": 1000}'
     now_says 1000 -c "$SAY"
 }
 
 @test "a different kernel" {
-    module greeting.py <<<'import os; text = os.uname().release'
-    preload greeting
+    preload_module greeting <<<'import os; text = os.uname().release'
     warm_says "$(uname -r)" -c "$SAY"
     runtime() { setarch --uname-2.6 "$RUNTIME" "$@"; }
     now_says "$(setarch --uname-2.6 uname -r)" -c "$SAY"
@@ -279,8 +267,7 @@ asks() {
     local place options
     mkdir --mode=1777 shared
     for place in /data /dev/shm; do
-        module look.py <<<"import os; seen = os.access('$place', os.W_OK)"
-        preload look
+        preload_module look <<<"import os; seen = os.access('$place', os.W_OK)"
         for options in ro rw ro; do
             configure 'unmount(arguments[0]); mount(arguments[0], arguments[1], "bind", arguments[2])' "$place" "$PWD/shared" "$options"
             expect 0 either -c "$SEEN"
@@ -302,11 +289,10 @@ asks() {
     configure 'unmount("/dev/shm"); mount("/dev/shm", arguments[0], "bind")' "$PWD/shared"
     for look in "${!looks[@]}"; do
         rm -f shared/state
-        module "$look.py" <<<"import os
+        preload_module "$look" <<<"import os
 from multiprocessing import shared_memory
 try: seen = ${looks[$look]}
 except FileNotFoundError: seen = False"
-        preload "$look"
         warm_says "$(cold -c "import $look; print($look.seen)")" -c "import $look; print($look.seen)"
         echo state >shared/state
         expect 0 either -c "import $look; print($look.seen)"
@@ -328,8 +314,7 @@ mount("/dev/shm", "tmpfs", "mode=755", kind="tmpfs")'
     local -a cpus
     mapfile -t cpus < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
     ((${#cpus[@]} > 1)) || skip "this machine has one CPU"
-    module greeting.py <<<'import os; text = str(os.sched_getaffinity(0))'
-    preload greeting
+    preload_module greeting <<<'import os; text = str(os.sched_getaffinity(0))'
     taskset -cp "${cpus[0]}" $BASHPID
     warm_says "{${cpus[0]}}" -c "$SAY"
     taskset -cp "${cpus[1]}" $BASHPID
@@ -343,9 +328,8 @@ mount("/dev/shm", "tmpfs", "mode=755", kind="tmpfs")'
 libc = ctypes.CDLL(None, use_errno=True)'
     while read -r module reason; do
         read -r text
-        module "$module.py" <<<"from calls import libc
+        preload_module "$module" <<<"from calls import libc
 $text"
-        preload "$module"
         is_cold_because "the imports $reason"
     done <<'EOF'
 privileges ask for or change an attribute of the process by prctl, which a snapshot does not contain
@@ -369,26 +353,23 @@ EOF
     local look
     for look in 'os.lseek(0, 0, 1)' 'os.stat(0)' 'os.stat("/dev/stdin")' 'os.readlink("/proc/self/fd/1")' \
         'os.get_blocking(1)' 'select.select([], [1], [], 0)' 'sys.stdin.seekable()' 'ctypes.CDLL(None).fstat(2, bytes(200))'; do
-        module looks.py <<<"import ctypes, os, select, sys
+        preload_module looks <<<"import ctypes, os, select, sys
 try: $look
 except OSError: pass"
-        preload looks
         is_cold_because "the imports ask what kind of file a standard stream is"
     done
     # A program that the imports start has streams of its own.
-    module looks.py <<<'import subprocess; subprocess.run(["uname", "-p"], stdin=subprocess.DEVNULL, capture_output=True)'
-    preload looks
+    preload_module looks <<<'import subprocess; subprocess.run(["uname", "-p"], stdin=subprocess.DEVNULL, capture_output=True)'
     expect 0 warm -c 'import looks'
 }
 
 @test "variables that the C library reads for itself" {
-    module greeting.py <<<'import ctypes
+    preload_module greeting <<<'import ctypes
 libc = ctypes.CDLL(None)
 libc.getdate(b"x")
 words = (ctypes.c_void_p * 4)()
 libc.wordexp(b"$OWN", words, 0)
 text = ctypes.c_int.in_dll(libc, "getdate_err").value, words[0] is not None'
-    preload greeting
     warm_says "(1, False)" -c "$SAY"
     environment DATEMSK=/none
     prints "(3, False)" either -c "$SAY"

@@ -52,11 +52,10 @@ print({line.split()[4] for line in open("/proc/self/maps") if path in line} == {
     echo first >data/there/file
     ln -s there data/link
     configure 'mount("/data", arguments[0])' "$PWD/data"
-    module looks.py <<<'import os, pathlib
+    preload_module looks <<<'import os, pathlib
 size, link, new = os.path.getsize("/data/size"), os.readlink("/data/link"), os.access("/data/new", os.R_OK)
 there, directory = os.path.isfile("/data/there/file"), os.path.isdir("/data/there")
 absent, path = os.path.exists("/data/absent"), pathlib.Path("/data/path").exists()'
-    preload looks
     local show='import looks; print({n: v for n, v in vars(looks).items() if type(v) in (int, str, bool) and n[0] != "_"})' line
     expect 0 warm -c "$show"
     # If an import only asks whether a file exists, its content does not count.
@@ -82,8 +81,7 @@ asked = os.path.realpath("/data/asked"), pathlib.Path("/data/asked").is_dir(), o
         "fstat:(kept := os.open('/data/kept', 0), os.fstat(kept), os.close(kept))[1]" \
         "entry:[entry for entry in os.scandir('/data') if entry.name == 'kept'][0].stat()"; do
         name=by_${way%%:*}
-        module "$name.py" <<<"import os, pathlib; found = ${way#*:}; kept = found.st_mtime_ns, found.st_nlink"
-        preload "$name"
+        preload_module "$name" <<<"import os, pathlib; found = ${way#*:}; kept = found.st_mtime_ns, found.st_nlink"
         cold -c "import $name" # writes the compiled form
         expect 0 warm -c "import $name; print($name.kept)"
         same -c "import $name; print($name.kept)"

@@ -7,16 +7,14 @@
 load ../lib/warm-stale.bash
 
 @test "a module was replaced" {
-    module greeting.py <<<'text = "old"'
-    preload greeting
+    preload_module greeting <<<'text = "old"'
     warm_says old -c "$SAY"
     module greeting.py <<<'text = "new"'
     now_says new -c "$SAY"
 }
 
 @test "a module was written to, with its previous size and modification time" {
-    module greeting.py <<<'text = "old"'
-    preload greeting
+    preload_module greeting <<<'text = "old"'
     warm_says old -c "$SAY"
     touch -r modules/greeting.py stamp
     printf 'text = "new"\n' | dd of=modules/greeting.py conv=notrunc status=none
@@ -26,8 +24,7 @@ load ../lib/warm-stale.bash
 
 @test "a module imported by a preloaded one was replaced" {
     module inner.py <<<'text = "old"'
-    module greeting.py <<<'from inner import text'
-    preload greeting
+    preload_module greeting <<<'from inner import text'
     warm_says old -c "$SAY"
     module inner.py <<<'text = "new"'
     now_says new -c "$SAY"
@@ -35,8 +32,7 @@ load ../lib/warm-stale.bash
 
 @test "a module's compiled form was replaced" {
     local form=modules/__pycache__
-    module greeting.py <<<'text = "old"'
-    preload greeting
+    preload_module greeting <<<'text = "old"'
     cold -c 'import py_compile; py_compile.compile("/modules/greeting.py")'
     warm_says old -c "$SAY"
     mkdir other
@@ -54,8 +50,7 @@ with open(name, "r+b") as file:
 }
 
 @test "a module was removed" {
-    module greeting.py <<<'text = "old"'
-    preload greeting
+    preload_module greeting <<<'text = "old"'
     warm_says old -c "$SAY"
     rm -r modules/greeting.py
     fails 1 "No module named 'greeting'" either -c "$SAY"
@@ -95,8 +90,7 @@ except ImportError:
 }
 
 @test "a module was replaced between create and start" {
-    module greeting.py <<<'text = "old"'
-    preload greeting
+    preload_module greeting <<<'text = "old"'
     warm_says old -c "$SAY"
     program auto "$SAY"
     runtime create --bundle bundle box </dev/null >output 2>&1
@@ -108,8 +102,7 @@ except ImportError:
 }
 
 @test "the volume with the modules is another one" {
-    module greeting.py <<<'text = "old"'
-    preload greeting
+    preload_module greeting <<<'text = "old"'
     warm_says old -c "$SAY"
     mkdir other
     echo 'text = "new"' >other/greeting.py

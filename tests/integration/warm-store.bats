@@ -132,8 +132,7 @@ PYTHON
 }
 
 @test "warm show --bundle: a module that has changed is named" {
-    module own.py <<<'x = 1'
-    preload own
+    preload_module own <<<'x = 1'
     runtime warm build --bundle bundle
     echo 'x = 2' >modules/own.py
     expect 0 runtime warm show --bundle bundle

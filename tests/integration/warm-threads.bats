@@ -36,8 +36,7 @@ one = ctypes.c_ulong(1) # the first CPU
 if not errors[1]: libc.pthread_setaffinity_np(threads[1], ctypes.sizeof(one), ctypes.byref(one))'
 
 keep_waiting() {
-    module waiting.py <<<"$waiting_threads"
-    preload waiting
+    preload_module waiting <<<"$waiting_threads"
     same -c 'import ctypes, os, time, waiting
 def show(count):
     while len(os.listdir("/proc/self/task")) > count:
@@ -79,16 +78,14 @@ for left, semaphore, thread in zip((3, 2, 1), waiting.semaphores, waiting.thread
 }
 
 @test "threads with the name of jemalloc's, which pyarrow starts" {
-    module waiting.py <<<"${waiting_threads/waiter/jemalloc_bg_thd}"
-    preload waiting
+    preload_module waiting <<<"${waiting_threads/waiter/jemalloc_bg_thd}"
     same -c 'import os, waiting
 print(sorted(open(f"/proc/self/task/{number}/comm").read() for number in os.listdir("/proc/self/task")))'
     output_has "'jemalloc_bg_thd\n', 'jemalloc_bg_thd\n', 'jemalloc_bg_thd\n'"
 }
 
 @test "threads that a library starts when it is imported: by exec, and where the library itself could not start them" {
-    module waiting.py <<<"$waiting_threads"
-    preload waiting
+    preload_module waiting <<<"$waiting_threads"
     local show='import os, waiting; print(waiting.errors, len(os.listdir("/proc/self/task")))'
     program require 'import time; print("ready", flush=True); time.sleep(1000)'
     start_box
@@ -154,7 +151,6 @@ a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.
     configure 'seccomp("ALLOW", rule("ERRNO", "tgkill"))'
     preload json
     same -c 'import json; print(json.dumps([1]))'
-    module waiting.py <<<"$waiting_threads"
-    preload waiting
+    preload_module waiting <<<"$waiting_threads"
     is_cold_because "threads cannot be found, because tgkill(2) is refused"
 }

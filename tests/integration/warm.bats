@@ -359,8 +359,7 @@ except OSError as error:
 
 # bats test_tags=user
 @test "volumes: modules of mounts are preloaded from there" {
-    module greeting.py <<<'text = "from the volume"'
-    preload greeting
+    preload_module greeting <<<'text = "from the volume"'
     expect 0 warm -c "$(read_files greeting); print(greeting.text, greeting.__file__)"
     output_is $'False\nfrom the volume /modules/greeting.py'
 }
@@ -488,9 +487,8 @@ for path in "/usr", "/home", "/dev":
     configure 'process["args"] = ["/bin/sh", "-c", "read line </dev/zero"]; config["annotations"] = {"run.pysbx.preload": "json"}'
     create_box
     runtime start box
-    expect 0 runtime exec box python3 -c 'import os, sys, threading
+    prints "True True ['-c', 'one']" runtime exec box python3 -c 'import os, sys, threading
 print(os.getpid() != 1, threading.main_thread().native_id == os.getpid(), sys.argv)' one
-    output_is "True True ['-c', 'one']"
     expect 7 runtime exec box python3 -c 'raise SystemExit(7)'
 }
 
@@ -505,8 +503,7 @@ print(os.getpid() != 1, threading.main_thread().native_id == os.getpid(), sys.ar
 }
 
 @test "an import that prints: no snapshot, and the output appears one time" {
-    module noisy.py <<<'print("printed by an import")'
-    preload noisy
+    preload_module noisy <<<'print("printed by an import")'
     fails 1 "standard output" warm -c 'pass'
     prints $'printed by an import\nthe program' either -c 'import noisy; print("the program")'
     stderr_is_empty

@@ -10,21 +10,13 @@ setup() {
 
 # Build the snapshot and assert the program's output.
 warm_says() {
-    local text=$1
-    shift
-    expect 0 warm "$@"
-    output_is "$text"
+    prints "$1" warm "${@:2}"
 }
 
 # After a change: the program prints this immediately, warm or cold, and warm in the end.
 now_says() {
-    local text=$1
-    shift
-    for _ in 1 2 3; do
-        expect 0 either "$@"
-        output_is "$text"
-    done
-    warm_says "$text" "$@"
+    for _ in 1 2 3; do prints "$1" either "${@:2}"; done
+    warm_says "$@"
 }
 
 SAY='import greeting; print(greeting.text)'

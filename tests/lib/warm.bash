@@ -53,6 +53,11 @@ module() {
     mv "modules/$1.new" "modules/$1"
 }
 
+# Write a module from standard input, and preload it: preload_module NAME
+preload_module() {
+    module "$1.py" && preload "$1"
+}
+
 # Make `python3 -c TEXT` the bundle's program, in a mode of run.pysbx.warm.
 program() {
     configure 'config.setdefault("annotations", {})["run.pysbx.warm"] = arguments[0]
@@ -113,10 +118,8 @@ use_other_build() {
 # Assert that no snapshot of the bundle can be built, for this reason, that the program runs nevertheless, and that the
 # status file has the reason. The runtime has left before imports that cannot be continued.
 is_cold_because() {
-    expect 1 warm -c 'print("ran")'
-    stderr_has "$1"
-    expect 0 either -c 'print("ran")'
-    output_is ran
+    fails 1 "$1" warm -c 'print("ran")'
+    prints ran either -c 'print("ran")'
     [[ $1 == *"imports cannot be continued"* || $(<status) == "cold "[a-z]*" "*"$1"* ]] || { cat status && return 1; }
 }
 

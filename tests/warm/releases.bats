@@ -29,7 +29,6 @@ export BATS_TEST_TIMEOUT=900
 
 @test "an import that creates an SSL context for clients: Python 3.9 does not tell whether it has a connection" {
     use_image pandas-bullseye
-    module context.py <<<'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)'
-    preload context
+    preload_module context <<<'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)'
     is_cold_because SSL
 }

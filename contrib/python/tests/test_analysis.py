@@ -266,8 +266,7 @@ def test_the_profiles_that_come_with_the_package() -> None:
     allowed = set(json.loads(science.analysis)["imports"]["allowed"])
     assert set(json.loads(minimal.analysis)["imports"]["allowed"]) < allowed
     assert "numpy" in allowed
-    assert science.limits["memory_mb"] == 2048
-    assert science.limits["allow_network"] == "none"
+    assert (science.limits["memory_mb"], science.limits["allow_network"]) == (2048, "none")
     assert science.preload == ("numpy", "pandas")
     assert {"numpy", "pandas", "scipy"} < set(science.dependencies)
     assert json.loads(science.landlock)["filesystem"]["read"] == ["/"]

@@ -232,8 +232,7 @@ def test_an_exception_has_type_message_and_traceback() -> None:
 
     with pytest.raises(SandboxExecutionError) as caught:
         divide(1, 0)
-    assert caught.value.error_type == "ZeroDivisionError"
-    assert caught.value.error_message == "division by zero"
+    assert (caught.value.error_type, caught.value.error_message) == ("ZeroDivisionError", "division by zero")
     assert "in divide\n    return one / two\n" in caught.value.traceback_str
     assert "pysbx_inside" not in caught.value.traceback_str
     assert caught.value.hint
@@ -283,8 +282,7 @@ def test_the_end_of_the_process_is_an_error() -> None:
 
     with pytest.raises(SandboxExecutionError, match="code 7") as caught:
         leave()
-    assert caught.value.traceback_str == "last words"
-    assert caught.value.exit_code == 7
+    assert (caught.value.traceback_str, caught.value.exit_code) == ("last words", 7)
 
 
 def test_sys_exit_is_an_error() -> None:
@@ -355,8 +353,7 @@ def test_a_generator_is_refused_by_name() -> None:
 
     with pytest.raises(SerializationError) as caught:
         count()
-    assert caught.value.type_name == "generator"
-    assert caught.value.path == "result"
+    assert (caught.value.type_name, caught.value.path) == ("generator", "result")
 
 
 def test_the_path_to_what_cannot_be_returned() -> None:
@@ -366,8 +363,7 @@ def test_the_path_to_what_cannot_be_returned() -> None:
 
     with pytest.raises(SerializationError) as caught:
         nested()
-    assert caught.value.path == "result['rows'][1][1]"
-    assert caught.value.type_name == "object"
+    assert (caught.value.path, caught.value.type_name) == ("result['rows'][1][1]", "object")
 
 
 def test_pickle_is_a_choice() -> None:

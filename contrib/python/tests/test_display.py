@@ -56,8 +56,7 @@ def test_a_value_has_all_its_forms() -> None:
 
 def test_display_shows_and_prints() -> None:
     done = run_code(f"{RICH}\nprint('before'); display(Rich(), 5); display(Bundle()); 1/0")
-    assert done.displays == (FORMS, {"text/plain": "5"}, BUNDLE)
-    assert done.stdout == "before\nplain\n5\nbundle\n"
+    assert (done.displays, done.stdout) == ((FORMS, {"text/plain": "5"}, BUNDLE), "before\nplain\n5\nbundle\n")
     done = run_code("display({'text/html': '<i>', 'application/json': [1]}, raw=True)")
     assert done.displays == ({"text/html": "<i>", "application/json": "[1]"},)
     assert run_code("display = 5; display").value == "5"
@@ -68,8 +67,7 @@ def test_a_display_can_be_updated() -> None:
     source += "handle.update({'text/html': '2'}, raw=True); handle"
     done = run_code(f"{RICH}\n{source}")
     assert done.error is None, done.stderr
-    assert done.displays == ({"text/html": "2"}, {"text/plain": "5"})
-    assert done.stdout == "plain\n5\n"
+    assert (done.displays, done.stdout) == (({"text/html": "2"}, {"text/plain": "5"}), "plain\n5\n")
     assert (done.value or "").startswith("<DisplayHandle display_id=")
     many = "h = display(1, display_id='x')\nfor _ in range(2000): h.update('a' * 90000)\nh.display(3); h.update(4)"
     with Sandbox(answer_limit=1 << 20) as session:

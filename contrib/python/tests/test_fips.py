@@ -62,8 +62,7 @@ def test_the_package_needs_approved_algorithms_only(kind: str, tmp_path: Path) -
         [sys.executable, "-c", REFUSING + USE, kind, str(tmp_path)],
         env={**os.environ, **VARIABLES}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.stderr == ""
-    assert done.stdout == "all\n"
+    assert (done.stderr, done.stdout) == ("", "all\n")
 
 
 @pytest.mark.parametrize("warm", ["off", "require"])

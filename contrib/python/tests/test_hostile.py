@@ -77,8 +77,7 @@ def test_there_is_nothing_of_the_host_but_the_interpreter(tmp_path: Path) -> Non
 def test_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
     names = said("print(sorted(os.environ))")
-    assert "AWS" not in names
-    assert "SUDO" not in names
+    assert "AWS" not in names and "SUDO" not in names
     assert said("print(b'AWS' in open('/proc/self/environ', 'rb').read())") == "False\n"
     source = "try: print(open('/proc/1/environ', 'rb').read())\nexcept PermissionError: print('hidden')"
     assert said(source) == "hidden\n"
@@ -119,9 +118,7 @@ def test_it_is_nobody(process: str, number: str) -> None:
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(fields[name], 16) == 0
-    assert fields["NoNewPrivs"] == "1"
-    assert fields["Seccomp"] == "2"
-    assert fields["NSpid"] == number
+    assert (fields["NoNewPrivs"], fields["Seccomp"], fields["NSpid"]) == ("1", "2", number)
 
 
 def test_root_of_the_host_is_nobody_inside_as_well() -> None:

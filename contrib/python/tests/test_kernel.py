@@ -343,8 +343,7 @@ def test_a_specification_holds_wherever_jupyter_starts_it(
     assert main(["kernel", "install", "--prefix", "../made", "--display-name", "Sand", *given]) == 0
     capfd.readouterr()
     spec = json.loads((tmp_path / "made/share/jupyter/kernels/pysbx/kernel.json").read_text())
-    assert spec["display_name"] == "Sand"
-    assert (spec["language"], spec["interrupt_mode"]) == ("python", "signal")
+    assert (spec["display_name"], spec["language"], spec["interrupt_mode"]) == ("Sand", "python", "signal")
     # In the directory of a notebook may be a stranger's modules.
     assert spec["argv"][:6] == [sys.executable, "-I", "-m", "pysbx", "kernel", "run"]
     assert spec["argv"][-2:] == ["-f", "{connection_file}"]
@@ -424,5 +423,4 @@ def test_nbconvert_in_a_sandbox_writes_a_notebook_with_figures(
     notebook = json.loads((tmp_path / "out/nb.ipynb").read_text())
     shown = [[kind for output in cell["outputs"] for kind in output.get("data", {})] for cell in notebook["cells"]]
     assert "image/png" in shown[0]
-    assert "image/png" in shown[1]
-    assert "text/plain" in shown[1]
+    assert "image/png" in shown[1] and "text/plain" in shown[1]

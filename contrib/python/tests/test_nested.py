@@ -139,15 +139,12 @@ def test_podman_by_default_hides_parts_of_proc(podman: Engine, options: str) -> 
 )
 def test_podman_with_unmask_all_has_full_sandboxes(podman: Engine, options: str) -> None:
     said = podman(f"--security-opt unmask=ALL {options}")
-    assert said["container"] == IN_A_CONTAINER
-    assert said["process"] == IN_A_PROCESS
-    assert said["doctor"] == ""
+    assert (said["container"], said["process"], said["doctor"]) == (IN_A_CONTAINER, IN_A_PROCESS, "")
 
 
 def test_podman_with_root_and_without_capabilities(podman: Engine) -> None:
     said = podman("--cap-drop all --security-opt unmask=ALL")
-    assert "--user 1000" in said["container"]
-    assert "--cap-add SETFCAP" in said["container"]
+    assert "--user 1000" in said["container"] and "--cap-add SETFCAP" in said["container"]
     assert said["process"].startswith("root cannot give the process a user of its own")
     assert said["process"].endswith("with --user 1000, or with " + " ".join(
         f"--cap-add {name}" for name in ("CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID")
@@ -167,5 +164,4 @@ def test_docker_by_default_refuses_namespaces(docker: Engine, options: str) -> N
 @pytest.mark.parametrize("options", ["", "--user 1000", HARD])
 def test_docker_without_its_filter_and_masks_has_full_sandboxes(docker: Engine, options: str) -> None:
     said = docker(f"--security-opt seccomp=unconfined --security-opt systempaths=unconfined {options}")
-    assert said["container"] == IN_A_CONTAINER
-    assert said["process"] == IN_A_PROCESS
+    assert (said["container"], said["process"]) == (IN_A_CONTAINER, IN_A_PROCESS)

@@ -52,9 +52,7 @@ def test_a_run(service: Server) -> None:
 
 def test_what_the_code_does_wrong_is_no_error_of_http(service: Server) -> None:
     done = service.run("total = 1\nprint(totl)")
-    assert done["exit_code"] == 1
-    assert done["error"]["type"] == "NameError"
-    assert done["error"]["line"] == 2
+    assert (done["exit_code"], done["error"]["type"], done["error"]["line"]) == (1, "NameError", 2)
     assert "total" in done["error"]["hint"]
     assert service.run("import sys; sys.exit(3)")["exit_code"] == 3
     dead = service.run("import os, sys; print('last words', file=sys.stderr); os._exit(3)")
@@ -220,8 +218,7 @@ def test_a_member_that_does_not_exist_is_told_with_the_one_that_is_meant(service
 
 def test_the_description_says_all_that_a_generated_client_needs(service: Server) -> None:
     about = service.client.get("/openapi.json").json()
-    assert about["info"]["version"] == VERSION
-    assert about["info"]["title"] == "pysbx"
+    assert (about["info"]["version"], about["info"]["title"]) == (VERSION, "pysbx")
     places = {one["operationId"]: one for methods in about["paths"].values() for one in methods.values()}
     names = {"health", "healthz", "profiles", "run", "start_session", "run_in_session", "end_session"}
     names |= {"profile", "execute", "list_sessions", "get_session", "fork_session", "interrupt_session", "delete_file"}

@@ -63,8 +63,7 @@ def test_files_of_the_upstream_client(sandbox: Any) -> None:
     assert sandbox.files.exists("data")
     assert not sandbox.files.exists("b.txt")
     found = {entry.name: (entry.type, entry.size) for entry in sandbox.files.list(".")}
-    assert found["a.txt"] == ("file", 4)
-    assert found["data"][0] == "directory"
+    assert (found["a.txt"], found["data"][0]) == (("file", 4), "directory")
     [entry] = sandbox.files.list("data")
     assert (entry.name, entry.size) == ("ü b.bin", 256_000)
     assert abs(datetime.now(timezone.utc) - entry.modified) < timedelta(minutes=10)

@@ -67,8 +67,7 @@ def test_code_calls_a_tool_of_the_caller(service: Server) -> None:
     done = run(service, "/v1/run", answer, code=code, tools=[SEARCH])
     assert done["value"] == "(['CAF\xc9', None, 1.5], 'B')"
     assert calls == [("search", {"query": "caf\xe9", "limit": 3}), ("search", {"query": "b"})]
-    assert "search(query: str, *, limit: int = None)" in done["stdout"]
-    assert "Search the library." in done["stdout"]
+    assert "search(query: str, *, limit: int = None)" in done["stdout"] and "Search the library." in done["stdout"]
 
 
 @pytest.mark.parametrize(

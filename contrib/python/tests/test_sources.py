@@ -70,8 +70,7 @@ def test_the_configuration_of_pip(anew: Path) -> None:
     configure(anew)
     found = sources.of_indexes("", ())
     indexes = ("https://one.test/simple/", "https://two.test:8443/simple/", "https://three.test/simple/")
-    assert found.indexes == indexes
-    assert found.hosts == ("one.test", "two.test:8443", "three.test", "four.test")
+    assert (found.indexes, found.hosts) == (indexes, ("one.test", "two.test:8443", "three.test", "four.test"))
     assert found.links == ("/.links/0", "https://four.test/files/")
     assert [(mount.source, mount.target) for mount in found.mounts] == [(f"{anew}/links", "/.links/0")]
     assert found.files() == {"authority.pem": b"authority", "constraints-0.txt": b"thing<3\n"}
