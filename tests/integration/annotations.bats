@@ -72,7 +72,6 @@ annotate() {
     needs_root "a user's groups are not mapped"
     build_image run.oci.keep_original_groups=1
     mkdir hooks.d
-    local groups
     expect 0 setpriv --groups 4242 podman --runtime "$RUNTIME" run --rm --network none --group-add keep-groups "$PYTHON" \
         python3 -c "$PROBE"
     output_is "refused 4242"
@@ -147,7 +146,6 @@ annotate() {
 }
 
 @test "runtime.json: a mistake is an error with file and position, for commands that plan a container and no others" {
-    local text
     make_bundle sleep 1000
     start_box
     for text in '{"allow": []}:allow: unknown key' '{"allowAnnotations": ["a", 1]}:allowAnnotations[1]: expected a string' \
@@ -170,7 +168,6 @@ annotate() {
 }
 
 @test "runtime.json: a file or directory that others can write to, or an object that is no file, is refused by name" {
-    local file
     file=$(policy_file)
     make_bundle true
     allow_annotations run.oci.hooks.stdout
@@ -195,7 +192,6 @@ annotate() {
 }
 
 @test "runtime.json: root trusts no file or directory of a user" {
-    local file
     needs_root
     file=$(policy_file)
     make_bundle true
@@ -227,7 +223,6 @@ annotate() {
     command -v strace >/dev/null || skip "needs strace"
     make_bundle true
     local -A opens=([create]=1 [start]=0 [state]=0 [delete]=0)
-    local command
     for command in create start state delete; do
         local -a options=()
         [[ $command != create ]] || options=(--bundle bundle)
@@ -239,7 +234,6 @@ annotate() {
 }
 
 @test "every annotation that the runtime reads is in its table, and in the reference" {
-    local top name
     top=$(realpath "$TESTS/..")
     # Names that are strings anywhere else would escape the table.
     name=$(grep -rnE '"(run\.oci\.|run\.pysbx\.[a-z]|org\.systemd\.property)' "$top/runtime" --include='*.c' |

@@ -49,7 +49,6 @@ capabilities("CAP_DAC_OVERRIDE", sets="bounding effective permitted inheritable"
 
 @test "/proc of the image is a link to a volume: procfs, masks and labels do not follow it" {
     # CVE-2019-19921, CVE-2023-27561
-    local target
     mkdir -p shared/attr
     for target in /shared ../shared /shared/missing shared/../shared; do
         make_bundle true
@@ -69,7 +68,6 @@ capabilities("CAP_DAC_OVERRIDE", sets="bounding effective permitted inheritable"
 
 @test "/proc becomes a link while the container starts: procfs is masked under any name, or the container does not start" {
     # CVE-2019-19921, CVE-2023-27561: two containers share a root, and one of them swaps /proc.
-    local round rc
     # The program waits for its turn to see procfs there: on a busy machine the names do not change for a while.
     make_bundle sh -c 'until cd /proc && test -e keys && test -e sys/kernel; do cd /; done
 wc -c <keys; touch sys/kernel/domainname 2>&1 | grep -o "Read-only.*"'

@@ -156,7 +156,6 @@ run_while_replaced() {
 
 @test "a library is replaced while the container starts: its saved pages come from the mapped file" {
     use_image python
-    local path
     path=$(cold -c 'import _bz2; print(_bz2.__file__)')
     # The first string is copied when the module is imported. The second is read from the file.
     python3 - "$BATS_FILE_TMPDIR/python$path" one two <<'PYTHON'

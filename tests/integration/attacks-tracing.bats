@@ -102,7 +102,6 @@ seen() {
 
 @test "a program of exec may trace, the container's own may not: processes that enter later show it nothing of the host" {
     needs_root "the runtime of a user gives each container a user namespace"
-    local round
     make_attacker
     make_python_bundle sleep 1000
     configure 'seccomp("ALLOW", rule("ERRNO", "acct"))'
@@ -116,7 +115,6 @@ seen() {
 
 @test "a container that may trace joins a pid namespace: entering the namespace's first container shows it nothing of the host" {
     needs_root "the runtime of a user gives each container a user namespace"
-    local round by
     make_attacker
     # The right to trace comes with the container, or with a program of exec in it.
     for by in create exec; do
@@ -141,7 +139,6 @@ seen() {
 
 @test "a program of exec that may trace waits while another exec is in progress, and gives up in the end" {
     needs_root "the runtime of a user gives each container a user namespace"
-    local entering
     make_bundle sleep 1000
     start_box
     # The process of exec stops in the container's pid namespace, long before it executes its program.
@@ -274,7 +271,6 @@ is_waiting() {
 }
 
 @test "a container of a pod that another's processes can see and trace: they see nothing of the host" {
-    local round pid
     start_attacker "$OWN_USERS"
     pid=$(pid_of_box)
     configure 'process["args"] = ["/bin/true"]; linux.pop("uidMappings", None); linux.pop("gidMappings", None)
@@ -296,7 +292,6 @@ is_asleep() {
 }
 
 @test "a process that has ended, but that another of the container does not release: the runtime sleeps until it does" {
-    local pid child
     make_python_bundle python3 -u -c 'import ctypes, os
 while True:
     for name in os.listdir("/proc"):
@@ -333,7 +328,6 @@ print(found or "nothing")'
 
 @test "a program of exec that may trace enters a container that is not started: only after the first process is confined" {
     needs_root "the runtime of a user gives each container a user namespace"
-    local forbids
     for forbids in True False; do
         make_python_bundle sleep 1000
         configure 'capabilities("CAP_SYS_PTRACE"); process["noNewPrivileges"] = arguments[0] == "True"
@@ -361,7 +355,6 @@ seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
 
 @test "a program of exec that may trace enters a container that is being started: only after the program is executed" {
     needs_root "the runtime of a user gives each container a user namespace"
-    local ends
     for ends in itself killed run; do
         make_python_bundle sleep 1000
         rm -f fifo hooked
@@ -421,7 +414,6 @@ mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >
 
 @test "another container of a pod finds nothing that leads to the host in one that waits for start" {
     needs_root "the runtime of a user gives each container a user namespace"
-    local pid number
     make_python_bundle sleep 1000
     configure 'capabilities("CAP_SYS_PTRACE")'
     start_box
@@ -443,7 +435,6 @@ if ctypes.CDLL(None).ptrace(0x4206, 1, None, None) == 0:
         print(*[line for line in lines if line.startswith(("Cap", "Seccomp:", "NoNewPrivs:", "Uid:"))], file=open("/hooked", "a"))
 PYTHON
     touch hooked
-    local forbids
     for forbids in True False; do
         make_python_bundle true
         configure 'capabilities("CAP_SYS_PTRACE"); process["noNewPrivileges"] = arguments[0] == "True"

@@ -7,7 +7,6 @@ load ../lib/warm.bash
 
 @test "a container creates processes in its own cgroup during delete: delete removes all of them and the cgroup" {
     needs_cgroups
-    local name
     local -A plays=(
         [frozen]='mkdir a a/b; sleep 1000 & echo $! >a/b/cgroup.procs; echo 1 >a/cgroup.freeze; echo made; sleep 1000'
         [itself]='mkdir a; echo made; echo $$ >a/cgroup.procs; echo 1 >a/cgroup.freeze; sleep 1000'
@@ -36,7 +35,6 @@ echo made; sleep 1000'
 CONFINEMENT='grep -E "^(NoNewPrivs|Seccomp|Cap...):" /proc/self/status; env | grep -E "^(IMAGE|ENGINE|LD_PRELOAD)="'
 
 @test "a hook that is a program of the image: it has the rights of the container's program, and learns nothing of the engine" {
-    local forbids
     touch hooked
     for forbids in True False; do
         make_bundle sh -c "$CONFINEMENT"
@@ -50,7 +48,6 @@ hook("startContainer", f"({arguments[2]}) >/hooked")' "$forbids" "$PWD/hooked" "
 }
 
 @test "a hook that is a program of the image is a link, and so is its log: neither leads through descriptors of the engine" {
-    local fd place
     allow_annotations run.oci.hooks.stdout
     mkdir host
     touch hooked
@@ -85,7 +82,6 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
 }
 
 @test "/etc/passwd is a link through descriptors of the runtime: no file of the host is read" {
-    local fd
     echo "root:x:0:0::/secret:/bin/sh" >host
     make_bundle_with 'process["env"] = ["PATH=/bin"]' sleep 1000
     mkdir -p bundle/rootfs/etc
@@ -142,7 +138,6 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
 # bats test_tags=user
 @test "/proc is a directory of the image: the runtime writes to its own procfs" {
     # CVE-2019-16884, CVE-2025-52881
-    local file
     mkdir -p fake/{self,thread-self,1}/attr fake/sys/kernel
     for file in fake/{self,thread-self,1}/{attr/exec,attr/current,attr/keycreate,oom_score_adj,setgroups,uid_map} \
         fake/sys/kernel/domainname; do
@@ -184,14 +179,12 @@ mount("/proc/sys", arguments[0] + "/sys"); mount("/real", "proc", kind="proc")' 
     local chosen=$'x\e]0;title\a\e[2J\r\nline \xc2\x9b2J \xe2\x80\xaegnp \xc3\xa4\xf0\x9f\x90\x8d'
     local shown='x\x1b]0;title\x07\x1b[2J\x0d\x0aline \u009b2J \u202egnp '$'\xc3\xa4\xf0\x9f\x90\x8d'
     shows_escapes() { # shows_escapes FILE
-        [[ $(<"$1") == *"$shown"* ]]
-        [[ $(wc -l <"$1") == 1 ]]
+        [[ $(<"$1") == *"$shown"* && $(wc -l <"$1") == 1 ]]
         no_controls "$1"
     }
     no_controls() { # no_controls FILE
         ! LC_ALL=C grep --text -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae' "$1"
     }
-    local change
     for change in 'config["annotations"] = {"run.pysbx.landlock": arguments[0]}' 'process["args"] = ["/" + arguments[0]]' \
         'process["cwd"] = "/proc/" + arguments[0]' 'mount("/a", "/" + arguments[0])'; do
         make_bundle true

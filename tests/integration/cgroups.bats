@@ -15,7 +15,6 @@ cgroup_of() {
 @test "podman run: the container has a cgroup named after it, which is removed with it" {
     needs_cgroups
     start_sleeper --name sleeper
-    local dir
     dir=$(cgroup_of sleeper)
     [[ $dir == */libpod-$(podman inspect --format '{{.Id}}' sleeper) ]]
     [[ $(<"$dir/cgroup.procs") == "$(podman inspect --format '{{.State.Pid}}' sleeper)" ]]
@@ -64,7 +63,6 @@ cgroup_of() {
 @test "podman exec: joins a container whose processes moved to a sub-cgroup" {
     needs_cgroups
     start_sleeper --name sleeper
-    local dir
     dir=$(cgroup_of sleeper)
     mkdir "$dir/moved"
     cat "$dir/cgroup.procs" >"$dir/moved/cgroup.procs"

@@ -259,7 +259,6 @@ reaped() {
 }
 
 @test "without room, or if the runtime is killed: the old checkpoint stays, and the program goes on" {
-    local first
     parked 'print("parks", flush=True)
 print("restored", park())'
     expect 0 checkpoint --leave-running
@@ -314,7 +313,6 @@ print("restored", park())'
     fails 1 "is damaged" restore
     rm image/process-*
     fails 1 "does not exist" restore
-    local text
     for text in '{"format": "pysbx checkpoint, version 2"}' $'VT\x01\x02CRIU' '[]' ''; do
         printf %s "$text" >image/inventory.img
         fails 1 "has another format" restore
@@ -332,7 +330,6 @@ print("restored", park())'
 @test "the options that crun and runc have for it: harmless ones are taken, others are refused by name" {
     parked 'print("parks", flush=True)
 print("restored", park())'
-    local option
     for option in --pre-dump --lazy-pages --parent-path=other --page-server=1.2.3.4:5; do
         fails 1 "unknown flag: ${option%%=*}" checkpoint "$option"
     done

@@ -16,15 +16,12 @@ status_is() {
 @test "--version: name, commit, specification and features, a line each" {
     expect 0 runtime --version
     [[ ${lines[0]} =~ ^pysbx-runtime\ version\ [0-9]+\.[0-9]+\.[0-9]+(\.dev[0-9]+)?$ ]]
-    [[ ${lines[1]} =~ ^commit:\ [0-9a-z]+$ ]]
-    [[ ${lines[2]} == "spec: 1.3.0" ]]
-    [[ ${lines[3]} == *+SECCOMP* ]]
+    [[ ${lines[1]} =~ ^commit:\ [0-9a-z]+$ && ${lines[2]} == "spec: 1.3.0" && ${lines[3]} == *+SECCOMP* ]]
     stderr_is_empty
     expect 0 runtime -v
 }
 
 @test "a pipe that its reader has closed, as head does: ends the command without a message" {
-    local command
     for command in --help features list "warm list"; do
         # shellcheck disable=SC2086 # two words
         expect 13 python3 -c 'import os, subprocess, sys
@@ -36,7 +33,6 @@ sys.exit(-subprocess.run(sys.argv[1:], stdout=writer).returncode)' "$RUNTIME" $c
 }
 
 @test "--help: lists the commands, and every command has its own help" {
-    local command
     expect 0 runtime --help
     output_has "usage: pysbx-runtime"
     for command in create start run exec state kill delete list ps pause resume update events spec plan features checkpoint restore; do
@@ -75,7 +71,6 @@ with_value() {
 
 # zsh and fish may be missing, so this test compares words instead of running the files.
 @test "completions of bash, zsh and fish: values and commands of warm are those of the program" {
-    local option shell words
     for shell in bash zsh fish; do
         words=" $(grep -oE -- '-*[a-z0-9-]+' "$TESTS/../contrib/completions/pysbx-runtime.$shell" | tr '\n' ' ')"
         for option in $(with_value '[A-Z]+'); do
@@ -92,7 +87,6 @@ with_value() {
 }
 
 @test "completion of bash: options with a directory or a file complete to one" {
-    local command option
     mkdir directory
     touch plain
     for command in '' $(runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
@@ -131,7 +125,6 @@ with_value() {
 
 @test "a full disk is an error" {
     [[ -w /dev/full ]] || skip "/dev/full is missing"
-    local command
     for command in --version --help features; do
         ! runtime "$command" >/dev/full 2>error
         grep -q "write to standard output" error
@@ -139,7 +132,6 @@ with_value() {
 }
 
 @test "a reader that has seen enough ends the program without a message, as head does" {
-    local command
     mkfifo pipe
     for command in --version features "list --format json" "warm list"; do
         exec {both}<>pipe # opening the other end for writing waits for no one
@@ -177,14 +169,12 @@ with_value() {
 @test "create: refuses a name that is in use, and invalid names" {
     start_sleeping taken
     fails 1 "already exists" runtime create --bundle bundle taken
-    local id
     for id in '' . .. a/b ../a .a 'a b' $'a\nb' é; do
         fails 1 "invalid container id" runtime create --bundle bundle "$id"
     done
 }
 
 @test "run: the exit code is the program's, 128+N when signal N ended it" {
-    local code
     for code in 0 1 42 255; do
         make_bundle sh -c "exit $code"
         expect "$code" runtime run --bundle bundle "code$code"
@@ -202,7 +192,6 @@ with_value() {
 @test "run: the bundle is the working directory unless given, in each form of the option" {
     make_bundle echo here
     local -a forms=("--bundle bundle" "--bundle=bundle" "-b bundle" "-bbundle")
-    local form
     for form in "${forms[@]}"; do
         # shellcheck disable=SC2086 # words
         prints here runtime run $form form
@@ -261,7 +250,6 @@ with_value() {
 
 @test "exec --env: an entry without a name or a value is refused, and the error does not show it" {
     start_sleeping box
-    local entry
     for entry in SECRET =SECRET; do
         expect 255 runtime exec --env A=1 --env "$entry" box true
         [[ $stderr == "pysbx-runtime: invalid value of --env, number 2: expected NAME=VALUE" ]]
@@ -270,7 +258,6 @@ with_value() {
 
 @test "exec --user: numbers only, and an invalid number never becomes root (CVE-2026-30892)" {
     start_sleeping box
-    local user
     if ! is_rootless; then
         expect 0 runtime exec -u 1000:50 -g 7,8 box id
         output_has "uid=1000" "gid=50" "8"
@@ -331,7 +318,6 @@ PY
 }
 
 @test "run --compare-fd: a program that was not restored is not what a start would make; it ends with the socket" {
-    local asked
     make_bundle sleep 60
     ask() { # whether a byte is sent
         python3 - "$RUNTIME" "$1" <<'PYTHON'
@@ -349,9 +335,7 @@ print(run.returncode)
 PYTHON
     }
     asked=$(ask yes)
-    [[ $asked == "b'n' b''"$'\n'137 ]]
-    [[ $(ask no) == 137 ]]
-    [[ ! -e $RUNTIME_STATE/box ]]
+    [[ $asked == "b'n' b''"$'\n'137 && $(ask no) == 137 && ! -e $RUNTIME_STATE/box ]]
 
     fails 1 "option '--compare-fd': descriptor 99" runtime run --bundle bundle --compare-fd 99 box
     [[ ! -e $RUNTIME_STATE/box ]]
@@ -373,7 +357,6 @@ PYTHON
 }
 
 @test "the code of an error: in the status file, in the log, and on the page that explains it" {
-    local top
     top=$(realpath "$TESTS/..")
     make_bundle_with 'process["cwd"] = "/bin/sh"' true
     expect 1 runtime run --bundle bundle --status-file status box
@@ -421,7 +404,6 @@ PYTHON
     configure 'config["root"]["readonly"] = False'
     runtime run --keep --detach --bundle bundle signals </dev/null >/dev/null 2>&1
     wait_for runtime exec signals true
-    local signal
     for signal in USR1 SIGUSR1 sigusr1 usr1 10; do
         rm -f bundle/rootfs/tmp/got
         expect 0 runtime kill signals "$signal"
@@ -436,7 +418,6 @@ PYTHON
 
 @test "kill --all: succeeds if the container has stopped, with and without a cgroup" {
     make_bundle true
-    local manager
     for manager in cgroupfs disabled; do
         runtime --cgroup-manager $manager run --keep --bundle bundle stopped
         expect 0 runtime kill --all stopped KILL
@@ -495,7 +476,6 @@ PYTHON
 @test "--debug: create and start log each step with its object and its time" {
     make_bundle true
     runtime --debug --log "$PWD/log" create --bundle bundle box </dev/null >out 2>&1
-    local step
     for step in "plan '$PWD/bundle'" "write record 'box'" "clone first process" "init: enter namespaces" \
         "init: mount root" "init: change root" "complete record 'box'"; do
         grep -qE "debug: step: $step.*: [0-9]+ us\$" log
@@ -517,7 +497,6 @@ PYTHON
     fails 1 "pids.limit" runtime update --resources - box <<<'{"pids": {"limit": "many"}}'
     fails 1 "invalid argument '1x' for --memory" runtime update --memory 1x box
     fails 1 "cpu.shares" runtime update --cpu-share -1 box
-    local number
     for number in -2 -9223372036854775808; do
         expect 1 runtime update --pids-limit "$number" box
         stderr_has "pids.limit: $number is neither a number of processes nor -1, which is no limit"
@@ -530,7 +509,6 @@ PYTHON
 @test "update: limits from options and JSON reach the cgroup" {
     needs_controller pids
     start_sleeping box
-    local cgroup
     cgroup=/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$(runtime ps -f json box | tr -d '[]')/cgroup")
     expect 0 runtime update --pids-limit 77 box
     [[ $(<"$cgroup/pids.max") == 77 ]]

@@ -50,7 +50,6 @@ make_failing_bundle() {
     make_hooked_bundle 'cat >$1/$0' "${KINDS[@]}"
     configure 'config["annotations"] = {"org.example/key": "a/b \"c\""}'
     create_box
-    local pid kind
     pid=$(pid_of_box)
     expect 0 runtime start box
     wait_for test -s log/poststart
@@ -73,7 +72,6 @@ make_failing_bundle() {
 @test "hooks: prestart, createRuntime, poststart and poststop run in the runtime's namespaces, the others in the container's" {
     make_hooked_bundle 'for kind in mnt uts pid; do readlink /proc/self/ns/$kind; done >$1/$0; hostname >$1/$0.name' "${KINDS[@]}"
     expect 0 run_box
-    local kind here
     here=$(for kind in mnt uts pid; do readlink "/proc/self/ns/$kind"; done)
     for kind in prestart createRuntime poststart poststop; do
         [[ $(<"log/$kind") == "$here" ]] || { echo "$kind"; return 1; }
@@ -88,7 +86,6 @@ make_failing_bundle() {
 @test "hooks: startContainer alone: its state has the pid in the runtime's pid namespace" {
     make_hooked_bundle 'cat >$1/$0' startContainer
     create_box
-    local pid
     pid=$(pid_of_box)
     expect 0 runtime start box
     output=$(<log/startContainer)
@@ -112,7 +109,6 @@ make_failing_bundle() {
 @test "hooks: hooks in the runtime's namespaces start in the bundle" {
     make_hooked_bundle 'pwd >$1/$0' prestart createRuntime poststart poststop
     expect 0 run_box
-    local kind
     for kind in prestart createRuntime poststart poststop; do [[ $(<"log/$kind") == "$PWD/bundle" ]]; done
 }
 
@@ -130,7 +126,6 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
 @test "hooks: createContainer runs in the bundle's directory, with umask 0022" {
     make_hooked_bundle '{ pwd; umask; } >$1/$0' prestart createRuntime createContainer
     expect 0 run_box
-    local kind
     for kind in prestart createRuntime createContainer; do
         [[ $(<"log/$kind") == "$PWD/bundle"$'\n'0022 ]] || { echo "$kind"; cat "log/$kind"; return 1; }
     done
@@ -161,7 +156,6 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
 }
 
 @test "hooks: a hook that fails before the program runs aborts the start, and poststop hooks have run" {
-    local kind
     for kind in prestart createRuntime createContainer; do
         make_failing_bundle "$kind"
         fails 1 "hooks.${kind}[0]: '/bin/sh' failed with exit status 7" runtime create --bundle bundle box
@@ -220,7 +214,6 @@ hook("poststop", "{ grep sleeping /proc/$(cat $0/left)/status; find /sys/fs/cgro
 @test "hooks: descriptors of the runtime and of its caller are not inherited" {
     make_hooked_bundle 'ls /proc/self/fd | wc -l >$1/$0' prestart createRuntime createContainer startContainer
     expect 0 run_box 7</dev/null
-    local kind
     for kind in prestart createRuntime createContainer startContainer; do
         [[ $(<"log/$kind") == 4 ]] || { echo "$kind: $(<"log/$kind")"; return 1; }
     done

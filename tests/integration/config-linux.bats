@@ -15,7 +15,6 @@ teardown() {
 # bats test_tags=user
 @test "sysctl: parameters of the container's namespaces are set there, and not outside" {
     make_bundle sh -c 'cat /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/shmmax /proc/sys/kernel/sem /proc/sys/fs/mqueue/msg_max'
-    local before
     before=$(</proc/sys/kernel/shmmax)
     configure 'namespace("network")
 linux["sysctl"] = {"net.ipv4.ip_forward": "1", "kernel.shmmax": "123456", "kernel/sem": "10 20 30 40", "fs.mqueue.msg_max": "9"}'
@@ -256,7 +255,6 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     cp bundle/config.json config.json
     echo '{ "ociVersion": "1.0.0", ' >bundle/config.json
     is_refused "config.json: line"
-    local change text
     while IFS='|' read -r change text; do
         cp config.json bundle/config.json
         is_refused "$text" "$change"

@@ -128,7 +128,6 @@ for name in "/new/name", "/etc/resolv.conf": mount(name, arguments[0] + "/file")
 }
 
 @test "mounts: proc and sysfs are not mounted on a symbolic link" {
-    local name
     for name in proc sys; do # CVE-2019-19921, CVE-2023-28642
         make_bundle true
         rmdir "bundle/rootfs/$name"
@@ -281,7 +280,6 @@ owner_is() {
     chown -R 5:6 shared
     make_bundle_with 'user_namespace((0, 100000, 65536))' sleep 1000
     start_box
-    local joined
     joined=$(printf 'namespace("user", "/proc/%s/ns/user"); ' "$(pid_of_box)")
     mkdir other
     cp -a bundle other/
@@ -328,7 +326,6 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
 
 @test "mounts: idmap with empty or incomplete mappings is refused" {
     make_bundle true
-    local option
     for option in idmap=uids=0-0-1 'idmap=uids=0-0;gids=0-0-1' 'idmap=uids=0-0-1;gids=a-b-c' idmap=users=1; do
         is_refused "mounts[0] ('/data'): idmap: " 'config["mounts"] = []; mount("/data", "/tmp", arguments[0])' "$option"
     done
@@ -398,7 +395,6 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
 
 @test "rootfsPropagation: sets the propagation of the container's root" {
     make_bundle sh -c 'awk '\''$5 == "/" { print $7 }'\'' /proc/self/mountinfo | cut -d: -f1'
-    local word
     for word in private rprivate unbindable runbindable; do
         configure 'linux["rootfsPropagation"] = arguments[0]' "$word"
         expect 0 run_box
@@ -416,7 +412,6 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
 @test "rootfsPropagation slave: mounts of the host propagate; private: they do not" {
     needs_root "the host's mounts belong to root"
     make_bundle sh -c 'touch /data/ready; while [ ! -e /data/go ]; do sleep 0.05; done; ls /data/below'
-    local word
     for word in rslave rprivate; do
         rm -f shared/go shared/ready out
         configure 'config["mounts"] = [m for m in config["mounts"] if m["destination"] != "/data"]

@@ -31,7 +31,6 @@ map_two_ranges() {
     make_bundle_with 'namespace("time"); namespace("network")' sh -c "$(print_namespaces)"
     is_rootless || configure 'user_namespace((0, 0, 65536))'
     expect 0 run_box
-    local i
     [[ ${#lines[@]} == 8 ]]
     for i in "${!KINDS[@]}"; do
         [[ ${lines[i]} == "${KINDS[i]}:["* && ${lines[i]} != "$(readlink "/proc/self/ns/${KINDS[i]}")" ]] || {
@@ -45,7 +44,6 @@ map_two_ranges() {
     needs_root "a user needs a user namespace"
     make_bundle_with 'share("ipc", "network", "uts", "cgroup", "pid"); del config["hostname"]' sh -c "$(print_namespaces)"
     expect 0 run_box
-    local i
     for i in "${!KINDS[@]}"; do
         [[ ${KINDS[i]} == mnt || ${lines[i]} == "$(readlink "/proc/self/ns/${KINDS[i]}")" ]]
     done
@@ -59,7 +57,6 @@ map_two_ranges() {
         namespace(kind, f"/proc/{arguments[0]}/ns/{file}")
 namespace("time", f"/proc/{arguments[0]}/ns/time_for_children")' "$holder"
     expect 0 run_box
-    local i
     for i in "${!KINDS[@]}"; do
         case ${KINDS[i]} in
             mnt | pid | user) ;;
@@ -72,7 +69,6 @@ namespace("time", f"/proc/{arguments[0]}/ns/time_for_children")' "$holder"
 @test "namespaces: a pid namespace is joined by path, and its other processes are visible" {
     needs_root "a user joins such namespaces with a user namespace: see below"
     hold_namespaces --pid --fork --kill-child
-    local inside
     inside=$(pgrep -P "$holder")
     make_bundle sh -c 'echo $$; cat /proc/1/comm; readlink /proc/self/ns/pid'
     configure 'namespace("pid", arguments[0])' "/proc/$holder/ns/pid_for_children"
@@ -98,7 +94,6 @@ for kind, file in {"user": "user", "network": "net", "ipc": "ipc", "uts": "uts"}
     namespace(kind, f"/proc/{arguments[0]}/ns/{file}")
 del config["hostname"]' "$holder"
     expect 0 run_box
-    local i
     for i in 1 3 6 7; do [[ ${lines[i]} == "$(readlink "/proc/$holder/ns/${KINDS[i]}")" ]]; done
     [[ ${lines[6]} != "$(readlink /proc/self/ns/user)" && ${lines[8]} == 0 ]]
     [[ $(tr -s ' ' <<<"${lines[9]}") == " 0 $UID 1" ]]

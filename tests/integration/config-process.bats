@@ -200,7 +200,6 @@ process["capabilities"]["bounding"].append("CAP_NET_BIND_SERVICE")'
 
 @test "process.noNewPrivileges: applies to the program, or not" {
     make_bundle sh -c 'grep NoNewPrivs /proc/self/status'
-    local value
     for value in True False; do
         configure "process['noNewPrivileges'] = $value"
         expect 0 run_box
@@ -283,7 +282,6 @@ JSON
 @test "process.scheduler.nice: is ignored by policies without nice values, as by the kernel" {
     make_bundle_with 'process["scheduler"] = {"policy": "SCHED_IDLE", "nice": 5}' awk '{ print $41 }' /proc/self/stat
     prints 5 run_box
-    local policy
     for policy in '"SCHED_FIFO", "priority": 10' '"SCHED_RR", "priority": 10' '"SCHED_DEADLINE", "runtime": 1000000, "deadline": 2000000'; do
         configure "process['scheduler'] = {'policy': $policy, 'nice': 5}"
         expect 0 runtime plan --bundle bundle
@@ -362,7 +360,6 @@ receive_terminal() {
 
 @test "process.terminal: the path of the console socket may be longer than sun_path" {
     make_bundle_with 'process["terminal"] = True' sh -c 'echo hello; sleep 1000'
-    local long
     long=$PWD/$(printf 'd%.0s' {1..150})
     mkdir "$long"
     receive_terminal "$long/socket" received

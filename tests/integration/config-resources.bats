@@ -38,7 +38,6 @@ needs_huge_pages() {
 
 @test "cgroupsPath: relative or missing: the runtime chooses a cgroup" {
     make_bundle sleep 1000
-    local path
     for path in relative/box ''; do
         configure 'linux["cgroupsPath"] = arguments[0]' "$path"
         start_box
@@ -53,7 +52,6 @@ needs_huge_pages() {
     make_bundle true
     mkdir -p /sys/fs/cgroup/frozen-of-tests/empty
     echo 1 >/sys/fs/cgroup/frozen-of-tests/cgroup.freeze
-    local path
     for path in /frozen-of-tests /frozen-of-tests/empty /frozen-of-tests/new/deep; do
         configure 'linux["cgroupsPath"] = arguments[0]' "$path"
         fails 1 "is frozen, so that no process can start in it" runtime run --bundle bundle one </dev/null
@@ -68,7 +66,6 @@ needs_huge_pages() {
     needs_cgroups
     make_bundle sleep 1000
     start_box
-    local own
     own=$(cgroup_of_box)
     mkdir /sys/fs/cgroup/moved-by-tests
     pid_of_box >/sys/fs/cgroup/moved-by-tests/cgroup.procs
@@ -81,7 +78,6 @@ needs_huge_pages() {
 
 @test "cgroupsPath: must not leave the tree" {
     make_bundle true
-    local path
     for path in /../../box /..; do
         configure 'linux["cgroupsPath"] = arguments[0]' "$path"
         is_refused "linux.cgroupsPath: '$path' is not a path below the cgroup root"
@@ -95,7 +91,6 @@ needs_huge_pages() {
     if m["destination"] == "/sys/fs/cgroup": m["options"].remove("ro")'
     start_box
     wait_for grep -q made out
-    local cgroup below
     cgroup=$(cgroup_of_box)
     below=$(<"$cgroup$(printf /deeper%.0s {1..40})/cgroup.procs")
     expect 0 runtime ps --format json box
@@ -120,7 +115,6 @@ for m in config["mounts"]:
     needs_controller hugetlb
     make_bundle sleep 1000
     start_box
-    local own
     own=$(cgroup_of_box)
     mkdir /sys/fs/cgroup/moved-by-tests "$own/inner"
     pid_of_box >/sys/fs/cgroup/moved-by-tests/cgroup.procs
@@ -152,7 +146,6 @@ for m in config["mounts"]:
     expect 0 runtime events --stats box
     output_holds 'it["data"]["hugetlb"]["2MB"] == {"limit": 4194304, "usage": 0, "max": 0, "failcnt": 0}'
     expect 0 runtime delete --force box
-    local name
     for name in ../cgroup.kill cgroup.a/b memory; do
         configure 'linux["resources"]["unified"] = {arguments[0]: "1"}' "$name"
         is_refused "linux.resources.unified: '$name' is not the name of a cgroup file"
@@ -179,7 +172,6 @@ for m in config["mounts"]:
 
 @test "resources: limits that cgroup v2 does not have, or that contradict each other, are refused" {
     make_bundle true
-    local change text
     while IFS='|' read -r change text; do
         is_refused "linux.resources.$text" "linux['resources'] = $change"
     done <<'CASES'

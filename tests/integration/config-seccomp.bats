@@ -36,7 +36,6 @@ make_cached_bundle() {
 
 @test "SCMP_ACT_KILL_PROCESS: ends the program by SIGSYS" {
     make_bundle mkdir /dev/shm/a
-    local action
     for action in KILL_PROCESS KILL_THREAD KILL; do
         configure 'seccomp("ALLOW", rule(arguments[0], "mkdir", "mkdirat"))' "$action"
         expect $((128 + 31)) run_box
@@ -75,7 +74,6 @@ make_cached_bundle() {
     # Signals that are ignored unless a program requests them.
     make_bundle sh -c 'for signal in 17 18 23 28; do kill -$signal $$ 2>/dev/null && echo $signal; done; true'
     cp bundle/config.json config.json
-    local comparison operator value two allowed
     for comparison in EQ:18:0:17,23,28 NE:18:0:18 LT:18:0:18,23,28 LE:18:0:23,28 GT:18:0:17,18 GE:18:0:17 MASKED_EQ:1:1:18,28; do
         IFS=: read -r operator value two allowed <<<"$comparison"
         cp config.json bundle/config.json
@@ -196,7 +194,6 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     is_refused "linux.seccomp.syscalls[0].action" 'seccomp("ALLOW", rule("PONDER", "mkdir"))'
     configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", args=[{"index": 6, "op": "SCMP_CMP_EQ", "value": 0}]))'
     is_refused "linux.seccomp.syscalls[0].args[0].index"
-    local number
     for number in -1 4095 5000 65536; do
         configure "seccomp('ALLOW', rule('ERRNO', 'mkdir', errnoRet=$number))"
         is_refused "linux.seccomp.syscalls[0].errnoRet: $number is out of range (0 to 4094)"

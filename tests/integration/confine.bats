@@ -122,7 +122,6 @@ except KeyboardInterrupt: print("interrupted", flush=True)'
 }
 
 @test "confine: a property that only a container has is refused" {
-    local statement
     while IFS='|' read -r statement name; do
         make_confined touch area/ran
         configure "$statement"

@@ -74,7 +74,6 @@ cat >"$2.$1"
 echo "$1" >>"$2.order"
 HOOK
     chmod +x record
-    local stage
     for stage in prestart createRuntime createContainer poststart poststop; do
         cat >"hooks/$stage.json" <<JSON
 { "version": "1.0.0", "when": { "always": true }, "stages": ["$stage"],

@@ -86,7 +86,6 @@ is_refused() {
 }
 
 @test "require-sandbox: an annotation that opens the sandbox is refused if it is in force, and no reason otherwise" {
-    local annotation
     local -a opening=(run.oci.seccomp_bpf_data=BgAAAAAA/38= run.oci.seccomp.receiver=/socket run.oci.mount_context_type=rootcontext
         run.oci.systemd.subgroup=x org.systemd.property.DevicePolicy="'auto'" "run.oci.hooks.stdout=$PWD/said")
     for annotation in "${opening[@]}"; do

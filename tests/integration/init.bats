@@ -22,7 +22,6 @@ ends() {
 
 @test "run --init: every signal has its default action, and the status tells which it was" {
     # (The shell of busybox ignores 3, SIGQUIT.)
-    local number
     for number in 1 2 4 5 6 7 8 9 10 11 12 13 14 15 16 24 25 26 27 29 30 31 34 64; do
         ends "kill -$number \$\$; echo goes on" $((128 + number)) "killed $number"
         output_is ""
@@ -39,7 +38,6 @@ ends() {
 }
 
 @test "run --init: exit codes are the program's own" {
-    local code
     for code in 0 1 42 137 143 255; do ends "exit $code" "$code" "exited $code"; done
 }
 
@@ -76,7 +74,6 @@ ends() {
     make_bundle sleep 1000
     create_box --init
     expect 0 runtime start box
-    local pid
     pid=$(pid_of_box)
     wait_for eval '[[ $(</proc/$pid/comm) == init ]]'
     expect 0 runtime exec box sh -c 'echo $PPID; tr "\0" " " </proc/2/cmdline'
@@ -88,7 +85,6 @@ ends() {
 @test "init: has no descriptor, no capability and a filter of its own, and cannot be traced from inside" {
     make_bundle sleep 1000
     start_box --init
-    local pid
     pid=$(pid_of_box)
     wait_for eval '[[ $(</proc/$pid/comm) == init ]]'
     [[ -z $(ls "/proc/$pid/fd") ]]

@@ -93,7 +93,6 @@ logs_have() {
     expect 0 podman pause counter
     stderr_is_empty
     state_is counter paused
-    local before
     before=$(wc -l <counted/lines)
     sleep 0.3
     [[ $(wc -l <counted/lines) == "$before" ]]

@@ -38,7 +38,6 @@ ns_of() {
 
 @test "podman run --pid, --ipc, --network, --uts container:NAME" {
     start_sleeper --name sleeper --hostname shared
-    local kind
     for kind in pid ipc uts net; do
         local option=$kind other
         [[ $kind == net ]] && option=network
@@ -75,7 +74,6 @@ ns_of() {
 
 @test "podman run --userns container:NAME: root of its user namespace, including files" {
     podman run -d --name one --network none --uidmap 0:1:1000 --gidmap 0:1:1000 "$BUSYBOX" sleep 1000
-    local pid
     for pid in "" "--pid=container:one"; do
         # shellcheck disable=SC2086 # an option or none
         expect 0 podman run --rm --network none --userns container:one $pid "$BUSYBOX" \
@@ -89,7 +87,6 @@ ns_of() {
     needs_root "needs the ranges of the user 'containers'"
     podman run -d --name one --network none --userns auto "$BUSYBOX" sleep 1000 >/dev/null
     podman run -d --name two --network none --userns auto "$BUSYBOX" sleep 1000 >/dev/null
-    local first second
     first=$(podman exec one cat /proc/self/uid_map | awk '{ print $2 }')
     second=$(podman exec two cat /proc/self/uid_map | awk '{ print $2 }')
     [[ $first -ge 1000000 && $second -ge 1000000 && $first != "$second" ]]

@@ -38,7 +38,6 @@ setup_file() {
 @test "podman run --network bridge: containers reach each other by address" {
     needs_root "rootless containers have no bridge by default"
     serve
-    local address
     address=$(podman inspect --format '{{.NetworkSettings.IPAddress}}' server)
     [[ $address == 10.88.* ]]
     wait_for fetch "http://$address:8080/"

@@ -188,7 +188,6 @@ arguments() {
 }
 
 @test "cold: reasons of the configuration" {
-    local word
     for word in "-i:interactive" "-v:imports" "-x:first line" "-V:" "-h:"; do
         arguments "${word%%:*}"
         same_reason "${word#*:}"

@@ -30,7 +30,6 @@ for name, value in json.load(open(sys.argv[1])).items():
 }
 
 @test "commands.md: every command and every option of the help" {
-    local command
     runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | page_names commands.md
     for command in '' $(runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
         runtime ${command:+"$command"} --help 2>/dev/null
@@ -60,7 +59,6 @@ for name, value in json.load(open(sys.argv[1])).items():
 }
 
 @test "profiles.md: every key and every rule" {
-    local list
     for list in KEYS PATTERNS WORDS STAGES; do
         sed -n "s/^$list = .*[{(]\(.*\)[})].*/\1/p" "$PACKAGE/options/profiles.py" | grep -oE '"[a-z0-9-]+"' | tr -d '"'
     done | sort -u | page_names profiles.md
@@ -73,7 +71,6 @@ manual() {
 }
 
 @test "manual pages: made from the reference, with each option of its tables and each line of its examples" {
-    local page text line from
     for page in 'pysbx.1 pysbx-command' 'profiles.5 profiles' 'warm.json.5 warm-json' 'pysbx-runtime.8 commands' 'pysbx-runtime.8 annotations'; do
         from=$PAGES/${page#* }.md
         text=$(MANWIDTH=200 manual "${page% *}" | tr -s ' \n' '  ')

@@ -42,7 +42,6 @@ kill_create_at() {
 @test "kill -9 of create after it has made the cgroup: delete --force removes it" {
     needs_root "the cgroups of a user are not shared"
     needs_cgroups
-    local call
     make_bundle_with 'linux["cgroupsPath"] = "/of-a-killed-one"' sleep 1000
     # Before and after the note that the cgroup is the container's own.
     for call in mknodat bind; do

@@ -116,7 +116,6 @@ JSON
 }
 
 @test "podman run --sysctl: in the container, and not outside" {
-    local before
     before=$(</proc/sys/net/ipv4/ip_unprivileged_port_start)
     expect 0 podman run --rm --network none --sysctl net.ipv4.ip_unprivileged_port_start=80 --sysctl kernel.msgmax=4096 \
         "$BUSYBOX" cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/msgmax

@@ -30,7 +30,6 @@ all_names() {
 }
 
 @test "install.sh: every group has packages, and another name is refused" {
-    local group
     for group in $(groups_of_table); do
         expect 0 install_sh --all "$group"
         [[ $output ]] || { echo "group '$group' has no package" && return 1; }
@@ -44,7 +43,6 @@ installable() {
 }
 
 @test "install.sh: each name for Debian is a package of this system, or its alternative is" {
-    local names missing
     [[ $(. /etc/os-release && echo "$ID") == debian ]] || skip "needs Debian's lists of packages"
     mapfile -t names < <(all_names | sort -u)
     installable "${names[@]}" >found # once, because here apt reads its lists anew in each call
@@ -59,6 +57,5 @@ installable() {
     # Debhelper builds packages only.
     sed -n '/^Build-Depends/,/^Standards/p' "$package/debian/control" | grep -oE '\blib[a-z0-9]+-dev\b|\bmusl-tools\b' |
         sort >needed
-    [[ $(wc -l <needed) -ge 6 ]]
-    [[ ! $(comm -23 needed <(install_sh --all build | sort)) ]]
+    [[ $(wc -l <needed) -ge 6 && ! $(comm -23 needed <(install_sh --all build | sort)) ]]
 }

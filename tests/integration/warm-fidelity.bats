@@ -381,7 +381,6 @@ if __name__ == "__main__":
     q = context.Queue()
     p = context.Process(target=q.put, args=("through a queue",)); p.start(); print(q.get()); p.join(); print(p.exitcode)
 PYTHON
-    local method
     for method in fork spawn forkserver; do
         same /work/pool.py "$method"
         output_has "through a queue"

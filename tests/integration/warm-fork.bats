@@ -131,7 +131,6 @@ print(steps)'
     rm shared/parked
     runtime run --detach --bundle bundle --snapshot one fork </dev/null >fork.out 2>&1
     wait_for test -s shared/parked
-    local init
     init=$(runtime state fork | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')
     expect 0 runtime warm save fork "$(cut -d ' ' -f 1 "/proc/$init/task/$init/children")" two
     for _ in 1 2; do
@@ -207,7 +206,6 @@ child = fork()
 if child: wait()
 print(count(), libc.sem_post(memory), libc.pthread_join(thread, None), count())'
     save
-    local _
     for _ in 1 2; do
         prints "2 0 0 1" continue_as_fork
     done
@@ -227,7 +225,6 @@ print(count())'
 }
 
 @test "warm save --kill: the process is killed, also if it cannot be saved" {
-    local fork
     session 'if fork(): wait()'
     fork=$(parked)
     expect 0 runtime warm save --kill box "$fork" saved
@@ -289,7 +286,6 @@ wait()'
     [[ ! -s saved ]]
     # All of them are alive.
     status_is running
-    local fork
     fork=$(parked)
     runtime kill box KILL
     expect 1 runtime warm save box "$fork" saved
@@ -339,7 +335,6 @@ else: print("continued")'
     session 'import _json
 if fork(): wait()'
     save
-    local library
     library=$(find root -name 'libc.so.6' -type f | head -n 1)
     cp "$library" new
     mv new "$library"

@@ -26,7 +26,6 @@ missing = os.path.abspath("missing")'
 }
 
 @test "an import that changes the program's surroundings: no snapshot, and the change" {
-    local name
     declare -A modules=(
         [settrace]='import sys; sys.settrace(lambda *_: None)'
         [collector]='import gc; gc.disable()'
@@ -118,7 +117,6 @@ print(sorted(sys.modules))'
 }
 
 @test "an import that leaves an object open: no snapshot, and the object is named" {
-    local name
     declare -A modules=(
         [thread]='import threading, time; threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()'
         [descriptor]='import os; f = os.open("/dev/null", os.O_RDONLY)'
@@ -195,7 +193,6 @@ print(sum(function() for function in functions), os.readlink('/proc/self/fd/4'))
 }
 
 @test "the host name: the container's, also if an import has asked platform for it" {
-    local name
     preload_module asks <<<'import platform; system = platform.system()'
     for name in one another; do
         configure 'config["hostname"] = arguments[0]' "$name"
@@ -206,7 +203,6 @@ print(platform.node(), socket.gethostname(), os.uname().nodename, asks.system, p
 }
 
 @test "an import that keeps a file open in a way that would be lost: no snapshot, and the file is named" {
-    local name
     declare -A modules=(
         [dup]='g = os.dup(f)'
         [flock]='fcntl.flock(f, fcntl.LOCK_SH)'
@@ -230,7 +226,6 @@ ${modules[$name]}"
 }
 
 @test "an import that keeps the host name, or uses the network: no snapshot, and the reason" {
-    local line
     for line in "import socket; name = 'at ' + socket.gethostname()" "import os; name = os.uname()" \
         "import os; name = os.uname().nodename" "import platform; name = platform.node()"; do
         preload_module asks <<<"$line"
@@ -248,7 +243,6 @@ system, architecture, place = platform.platform(), os.uname().machine, sysconfig
 }
 
 @test "an import that asks whether a standard stream is a terminal: cold with a terminal, warm without" {
-    local line
     for line in "import sys; color = sys.stdout.isatty()" "import os; color = os.isatty(2)" \
         "import shutil; color = shutil.get_terminal_size().columns"; do
         preload_module asks <<<"$line"
@@ -359,7 +353,6 @@ def later(since=time.monotonic() + 5): pass'
         ["ask how much CPU time they have used, which"]='import os; os.times()'
         ["ask how much CPU time they have used, which begins anew"]='import resource; resource.getrusage(resource.RUSAGE_SELF)'
     )
-    local reason
     preload clocks
     for reason in "${!modules[@]}"; do
         module clocks.py <<<"${modules[$reason]}"
@@ -370,7 +363,6 @@ def later(since=time.monotonic() + 5): pass'
 }
 
 @test "what an import makes of the time, in whatever form: no snapshot, and the variable is named" {
-    local kept
     preload clocks
     for kept in '(int(time.time()),)' 'datetime.date.today()' '(datetime.datetime.now().second,)' 'time.strftime("%H")' 'time.localtime()[:6]' \
         'json.dumps(time.time())' 'hashlib.sha256(time.ctime().encode())' \

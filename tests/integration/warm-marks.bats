@@ -109,7 +109,6 @@ scan_by_exec() {
 }
 
 @test "exec during the build of run, and run during the build of exec: no mark of either" {
-    local first second
     make_marks "${EXEC_CHANNELS[@]}"
     module marked.py <<<'import time; time.sleep(0.5)'
     mark_bundle
@@ -242,7 +241,6 @@ process["args"] = ["python3", "-c", "from forking import fork, wait\nimport runp
     : >stdin
     runtime_marked run --detach >session.out 2>&1
     wait_for test -s shared/parked || { cat session.out && return 1; }
-    local init fork
     init=$(runtime state "$(mark id)" | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')
     fork=$(cut -d ' ' -f 1 "/proc/$init/task/$init/children")
     env "CALLER=$(mark caller)" "$RUNTIME" --log "log-$(mark caller-argument)" warm save "$(mark id)" "$fork" saved

@@ -45,7 +45,6 @@ print('changes:', memory_state.stress(${TEST_STRESS_SEC:-1}, ${TEST_STRESS_SEED:
 
 # An allocator that takes memory back with MADV_DONTNEED or MADV_FREE gives it out as zeros later.
 @test "jemalloc, mimalloc and tcmalloc in place of malloc: memory of zeros is zero" {
-    local allocator allocators
     allocators=$("$TESTS/setup/allocators")
     [[ -e $allocators/jemalloc.so ]] || skip "the allocators come from packages of Debian"
     use_image pandas

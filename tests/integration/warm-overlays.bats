@@ -58,7 +58,6 @@ print(sum("_bz2" in line and "r-xp" in line for line in open("/proc/self/maps"))
 }
 
 @test "image volume: a library that has the path of another file in the root is not taken for it" {
-    local dynload
     dynload=$(readlink "$BATS_FILE_TMPDIR/dynload")
     # With this file as its code, the module would end by a signal.
     head -c 100000 /dev/zero >zeros
@@ -74,7 +73,6 @@ print(sum("_bz2" in line and "r-xp" in line for line in open("/proc/self/maps"))
 }
 
 @test "image volumes: of two libraries with one path in their volumes, each is found in its own" {
-    local other
     mkdir -p second/lib
     head -c "$(stat -c %s "$BATS_FILE_TMPDIR/volume/lib/_bz2.so")" /dev/zero >second/lib/_bz2.so
     tar -C second -c . | podman import --quiet - localhost/volume:zeros >/dev/null
@@ -94,7 +92,6 @@ print(sum("_bz2" in line and "r-xp" in line for line in open("/proc/self/maps"))
 }
 
 @test "image volume: another image at the same path has a snapshot of its own" {
-    local image
     cp -a "$BATS_FILE_TMPDIR/volume" second
     echo 'value = 80' >second/lib/many/p8/q/__init__.py
     tar -C second -c . | podman import --quiet - localhost/volume:2 >/dev/null
@@ -108,7 +105,6 @@ print(sum("_bz2" in line and "r-xp" in line for line in open("/proc/self/maps"))
 
 @test "volume :O: a shared library and directories, run after run" {
     cp -a "$BATS_FILE_TMPDIR/volume" lower
-    local module
     for module in _bz2 many _bz2 many; do
         # Podman makes the upper directory of each container anew, so the root of the overlay is new: no snapshot fits.
         expect 0 preloaded "$module" -v "$PWD/lower:/packages:O" -e PYTHONPATH=/packages/lib "$PYTHON" \

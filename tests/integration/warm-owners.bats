@@ -40,7 +40,6 @@ snapshots() {
 @test "another mapped ID: the same snapshot" {
     as_id 1900000001 require
     prints 42 runtime run --bundle bundle box
-    local before id
     before=$(snapshots)
     for id in 1900000002 1900000003 1900000001; do
         as_id "$id" require
@@ -52,7 +51,6 @@ snapshots() {
 @test "a mount that only one container has, with IDs of its own: the same snapshot" {
     as_id 1900000001 require
     expect 0 runtime run --bundle bundle box
-    local before
     before=$(snapshots)
     mkdir data
     configure 'mount("/data", arguments[0], "rw", "nodev", uidMappings=ids((0, 1900000001, 1)), gidMappings=ids((0, 1900000001, 1)))' "$PWD/data"

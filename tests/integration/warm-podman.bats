@@ -180,7 +180,6 @@ with open(colorsys.__file__, "a") as file: file.write("ONE_THIRD += 1\n")' >/dev
 
 @test "podman run: twenty at the same time, all warm" {
     expect 0 warm "$PYTHON" python3 -c pass
-    local number
     local -a pids=()
     for number in {1..20}; do
         warm "$PYTHON" python3 -c "raise SystemExit($number)" &
@@ -220,7 +219,6 @@ libc = ctypes.CDLL(None)
 libc.getenv.restype = ctypes.c_char_p
 variable = libc.getenv(b"API_KEY")
 PYTHON
-    local name mode
     for name in alpha bravo; do podman secret create "$name" - <<<"key of $name" >&2; done
     for name in alpha bravo; do
         for mode in auto auto off; do
@@ -240,7 +238,6 @@ logs_have() {
 @test "podman container checkpoint --export, restore --import: a program goes on, and any other is refused" {
     needs_root "Podman checkpoints containers of root only"
     command -v criu || skip "Podman wants to know the version of CRIU"
-    local name
     mkdir modules
     cp "$TESTS/lib/parking.py" modules
     cat >modules/counting.py <<'PROGRAM'

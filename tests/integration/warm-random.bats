@@ -317,7 +317,6 @@ draw("RAND_bytes"), draw("RAND_priv_bytes")'
 
 @test "a generator of numpy from which an import may have drawn a number: no snapshot, and the module is named" {
     use_image pandas
-    local name
     local -A draws=(
         [number]='import numpy; number = numpy.random.default_rng().random()'
         [alive]='import numpy; generator = numpy.random.default_rng(); number = generator.random()'

@@ -27,7 +27,6 @@ libc = ctypes.CDLL(None)
 number = libc.open(b"/proc/meminfo", 0)
 libc.read(number, buffer, 8)
 libc.close(number)'
-    local path found
     cold -c 'import looks' # writes the compiled form
     for path in /proc/cpuinfo /proc/meminfo; do
         expect 0 either -c 'import looks; print(looks.first, looks.buffer.value)'
@@ -72,7 +71,6 @@ text = subprocess.run(["/bin/sh", "-c", "echo $HOSTNAME"], capture_output=True, 
 text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, sys.flags.isolated, sys.flags.no_site,
     sys.flags.dont_write_bytecode, sys.flags.ignore_environment, sys.warnoptions, sys._xoptions, greet.__doc__) if (
     greet := type("greet", (), {"__doc__": "a text"})) else None'
-    local flags
     for flags in '' -O -OO -B -s '-W error' '-W ignore::DeprecationWarning' '-X utf8' '-X dev' '-b' '-bb' '-q' '-u' '-S'; do
         # shellcheck disable=SC2086 # words
         same $flags -c "$SAY"
@@ -94,7 +92,6 @@ text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, 
 }
 
 @test "a duplicate variable: the last one is in force, also for the snapshot" {
-    local seed
     for seed in 1 2; do
         configure 'process["env"] = [e for e in process["env"] if not e.startswith("PYTHONHASHSEED=")]
 process["env"] += ["PYTHONHASHSEED=" + arguments[0], "PYTHONHASHSEED=" + str(3 - int(arguments[0]))]' "$seed"
@@ -104,7 +101,6 @@ process["env"] += ["PYTHONHASHSEED=" + arguments[0], "PYTHONHASHSEED=" + str(3 -
 }
 
 @test "a different locale" {
-    local variable
     for variable in LC_ALL=C LC_ALL=C.UTF-8 LC_ALL=POSIX LANG=C.UTF-8 LC_CTYPE=C PYTHONCOERCECLOCALE=0 PYTHONIOENCODING=latin-1:replace; do
         environment "$variable"
         same -c 'import locale, sys
@@ -116,7 +112,6 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
 }
 
 @test "a different time zone" {
-    local zone
     for zone in '' UTC ABC-3 XYZ+5DEF; do
         environment "TZ=$zone"
         same -c 'import time; print(time.tzname, time.timezone, time.localtime(0).tm_hour)'
@@ -148,7 +143,6 @@ asks() {
 }
 
 @test "limits, umask and scheduler that an import asks for" {
-    local name
     local -A limits=([DATA]=500000000 [NPROC]=5000 [CORE]=1000 [FSIZE]=500000000 [MEMLOCK]=50000 [CPU]=600)
     for name in "${!limits[@]}"; do
         asks "resource.getrlimit(resource.RLIMIT_$name)" \
@@ -189,7 +183,6 @@ asks() {
         ["look at the first item of sys.path"]='"" in sys.path'
         ["look at the first item of sys.path, which"]='sys.path[0]'
     )
-    local reason
     for reason in "${!modules[@]}"; do
         preload_module asking <<<"import os, shutil, sys; ${modules[$reason]}"
         is_cold_because "the imports $reason"
@@ -197,7 +190,6 @@ asks() {
 }
 
 @test "the share of CPUs, from which libraries derive their number of threads: a separate snapshot" {
-    local quota
     needs_root # a user's plan needs the controller
     program auto 'pass'
     for quota in -1 50000 100000; do
@@ -242,7 +234,6 @@ asks() {
 
 @test "after a reboot" {
     needs_root "mounts over the kernel's file"
-    local before
     preload_a_clock
     echo another >boot_id
     runtime() {
@@ -254,7 +245,6 @@ asks() {
 }
 
 @test "another build of the same version of the runtime: the snapshot has mapped a different agent" {
-    local before
     preload_a_clock
     use_other_build
     expect 0 warm -c "$SAY"
@@ -264,7 +254,6 @@ asks() {
 
 # The builder may write to neither, so a program that may gets no snapshot of such imports.
 @test "a volume, or /dev/shm, that only some containers may write to" {
-    local place options
     mkdir --mode=1777 shared
     for place in /data /dev/shm; do
         preload_module look <<<"import os; seen = os.access('$place', os.W_OK)"
@@ -279,7 +268,6 @@ asks() {
 
 # The host's, or that of another container: --ipc, or a volume.
 @test "/dev/shm that has something that an import did not find" {
-    local look
     local -A looks=(
         [exists]='os.path.exists("/dev/shm/state")'
         [list]='os.listdir("/dev/shm")'
@@ -323,7 +311,6 @@ mount("/dev/shm", "tmpfs", "mode=755", kind="tmpfs")'
 
 # The runtime does not know the system call, or a snapshot cannot contain the answer.
 @test "imports that ask the kernel what no question covers: no snapshot, and the reason" {
-    local module
     module calls.py <<<'import ctypes
 libc = ctypes.CDLL(None, use_errno=True)'
     while read -r module reason; do
@@ -350,7 +337,6 @@ EOF
 }
 
 @test "imports that look at a standard stream, in Python, in C or by its path: no snapshot, and the reason" {
-    local look
     for look in 'os.lseek(0, 0, 1)' 'os.stat(0)' 'os.stat("/dev/stdin")' 'os.readlink("/proc/self/fd/1")' \
         'os.get_blocking(1)' 'select.select([], [1], [], 0)' 'sys.stdin.seekable()' 'ctypes.CDLL(None).fstat(2, bytes(200))'; do
         preload_module looks <<<"import ctypes, os, select, sys

@@ -14,7 +14,6 @@ load ../lib/warm-stale.bash
 inode = os.stat(_bz2.__file__).st_ino
 print([line.split()[4] == str(inode) for line in open("/proc/self/maps") if "_bz2" in line][0], os.stat(_bz2.__file__).st_size)'
     path=root$(cold -c 'import _bz2; print(_bz2.__file__)')
-    local size
     size=$(stat -c %s "$path")
     warm_says "True $size" -c "$show"
     cp "$path" copy && printf x >>copy && mv copy "$path"
@@ -28,7 +27,6 @@ print([line.split()[4] == str(inode) for line in open("/proc/self/maps") if "_bz
 path = os.path.realpath(sys.argv[1])
 print({line.split()[4] for line in open("/proc/self/maps") if path in line} == {str(os.stat(path).st_ino)}, os.stat(path).st_size)'
     path=$(cold -c 'import _bz2; print([line.split()[5] for line in open("/proc/self/maps") if "libbz2" in line][0])')
-    local size
     size=$(stat -c %s "root$path")
     warm_says "True $size" -c "$show" "$path"
     cp "root$path" copy && printf x >>copy && mv copy "root$path"
@@ -75,7 +73,6 @@ absent, path = os.path.exists("/data/absent"), pathlib.Path("/data/path").exists
     configure 'mount("/data", arguments[0])' "$PWD/data"
     module asks.py <<<'import os, pathlib
 asked = os.path.realpath("/data/asked"), pathlib.Path("/data/asked").is_dir(), os.path.ismount("/data/asked")'
-    local way name
     for way in "stat:os.stat('/data/kept')" "lstat:os.lstat('/data/kept')" "path:pathlib.Path('/data/kept').stat()" \
         "place:(data := os.open('/data', 0), os.stat('kept', dir_fd=data), os.close(data))[1]" \
         "fstat:(kept := os.open('/data/kept', 0), os.fstat(kept), os.close(kept))[1]" \
@@ -97,7 +94,6 @@ asked = os.path.realpath("/data/asked"), pathlib.Path("/data/asked").is_dir(), o
 }
 
 @test "certificates and keys that an import loads, and OpenSSL reads" {
-    local call
     mkdir certificates
     configure 'mount("/certificates", arguments[0])' "$PWD/certificates"
     preload greeting
@@ -162,7 +158,6 @@ base.close()"
 
 @test "the interpreter was replaced" {
     own_root python
-    local path size
     path=root$(cold -c 'import os, sys; print(os.path.realpath(sys.executable))')
     size=$(stat -c %s "$path")
     warm_says "$size" -c 'import os; print(os.stat("/proc/self/exe").st_size)'
@@ -200,7 +195,6 @@ base.close()"
 }
 
 @test "a library's link leads to another version" {
-    local version
     module greeting.py <<<'import ctypes; text = ctypes.CDLL("/modules/lib/libgreeting.so").version()'
     mkdir modules/lib # a directory that no import searches
     for version in 1 2; do

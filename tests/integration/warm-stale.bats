@@ -111,7 +111,6 @@ except ImportError:
 }
 
 @test "a volume hides a module of the image" {
-    local path
     preload colorsys
     path=$(cold -c 'import colorsys; print(colorsys.__file__)')
     echo 'text = "hidden"' >stand-in.py
@@ -184,7 +183,6 @@ while "new" not in open("/modules/a.py").read(): time.sleep(0.02)'
 }
 
 @test "a link in the path of modules has another target" {
-    local release
     for release in one two; do
         module "releases/$release/greeting.py" <<<"text = '$release'"
     done
@@ -239,7 +237,6 @@ make_program() {
 
 @test "a hook of the runtime mounts over a module" {
     needs_root "mounts in the namespace of a container"
-    local kind
     module greeting.py <<<'text = "old"'
     echo 'text = "new"' >modules/mounted.py
     configure 'config["mounts"][-1]["options"] = ["rbind"]'

@@ -57,7 +57,6 @@ store_of() {
 }
 
 @test "neither of two users reads, changes or uses a file of the other's store" {
-    local user other path
     local -a paths
     for user in "${USERS[@]}" "${USERS[@]}"; do
         prints 42 run_as "$user"
@@ -83,7 +82,6 @@ store_of() {
 
 @test "the method of the other test finds the files that the owner may access" {
     expect 0 run_as "${USERS[0]}"
-    local path
     local -a paths
     mapfile -t paths < <(find "$(store_of "${USERS[0]}")")
     expect 0 as "${USERS[0]}" python3 "$PLACE/try-files" "${paths[@]:1}" "${paths[0]}"

@@ -24,7 +24,6 @@ setup() {
     echo 'print(hash("text"))' | tee work/script.py >work/directory/__main__.py
     (cd work/directory && python3 -m zipfile -c ../app.pyz __main__.py)
     configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
-    local seed arguments
     expect 0 warm -c 'print(hash("text"))'
     seed=$output
     for arguments in '-m script' script.py directory app.pyz - ''; do
@@ -38,7 +37,6 @@ setup() {
 @test "run.pysbx.preload: names in any order, duplicates and blanks give the same snapshot" {
     preload "json, decimal"
     expect 0 warm -c 'pass'
-    local before
     before=$(runtime warm list --format json)
     preload decimal,json,json
     expect 0 warm -c 'pass'
@@ -59,7 +57,6 @@ setup() {
     sed -i 's/^print/__name__ == "__main__" and print/' modules/package/*.py
     configure 'mount("/modules", arguments[0]); process["env"] += ["PYTHONPATH=/modules", "PYTHONDONTWRITEBYTECODE=1"]' "$PWD/modules"
     preload package,package.other,package.__main__
-    local name
     for name in package package.loaded package.other package.__main__; do
         same -W error -m "$name"
         same -m "$name"
@@ -95,7 +92,6 @@ setup() {
 }
 
 @test "run.pysbx.warm=require: a missing program is reported as missing, and one that only the container sees is not executed" {
-    local program
     program require pass
     for program in python3.99 /no/such/python3; do
         configure 'process["args"] = [arguments[0]]' "$program"
@@ -122,7 +118,6 @@ setup() {
 }
 
 @test "a copy of an interpreter that is called python or python3 is warm: venv --copies" {
-    local root name
     mkdir -p work/bin
     root=$(python3 -c 'import json; print(json.load(open("bundle/config.json"))["root"]["path"])')
     cp "$(realpath "$root/usr/bin/python3")" work/bin/python
@@ -137,7 +132,6 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
 }
 
 @test "options that no snapshot supports: cold, with the reason" {
-    local option
     for option in -i -x -V '-X importtime'; do
         # shellcheck disable=SC2086 # two words
         fails 1 "run.pysbx.warm=require" warm $option -c 'pass'
@@ -221,7 +215,6 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
 @test "a script that is standard input by its path: cold, with a reason that names - instead" {
     echo 'import sys; print(sys.argv)' >input.py
     INPUT=input.py same -
-    local path
     for path in /dev/stdin /dev/fd/0 /proc/self/fd/0; do
         configure 'process["args"] = ["python3", arguments[0], "x"]' "$path"
         expect 1 runtime run --bundle bundle box <input.py
@@ -282,7 +275,6 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
     expect 0 warm -c 'import sys; print(sys.stdin)' <&-
     local with=$output
     prints "$with" cold -c 'import sys; print(sys.stdin)' <&-
-    local code mode
     for mode in cold warm; do
         code=0
         "$mode" -c 'print("x" * 100)' >/dev/full 2>"$mode.err" || code=$?
@@ -366,7 +358,6 @@ except OSError as error:
 
 @test "user namespace: one whose ids are readable is joined; another path is cold, with the reason" {
     needs_root "a user cannot mount"
-    local pid
     unshare --user --map-root-user sleep 1000 3>&- &
     pid=$!
     until [[ $(<"/proc/$pid/comm") == sleep ]]; do sleep 0.01; done
@@ -442,7 +433,6 @@ EOF
 }
 
 @test "seccomp: a filter that prevents building or restoring a snapshot means cold" {
-    local call
     for call in getcwd prctl capset; do
         use_image python
         configure 'seccomp("ALLOW", rule("ERRNO", arguments[0]))' "$call"
@@ -463,7 +453,6 @@ config["mounts"].append({"destination": "/dev/shm", "type": "tmpfs", "source": "
 @test "landlock: the rules are in force, and a snapshot gives no access that they deny to an interpreter" {
     configure 'config["annotations"] = {"run.pysbx.landlock": arguments[0]}' \
         '{"filesystem": {"read": ["/usr", "/lib", "/lib64", "/bin", "/etc"]}}'
-    local abi
     abi=$(runtime plan --bundle bundle box | python3 -c 'import json, sys; print(json.load(sys.stdin)["process"]["landlock"]["abi"])')
     ((abi >= 1)) || skip "the kernel has no Landlock"
     same -c 'import os

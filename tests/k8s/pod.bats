@@ -30,8 +30,7 @@ MOVE_PAGES='import ctypes; c = ctypes.CDLL(None, use_errno=True); print(ctypes.g
     [[ $(member value <outcome) == 2 && $(member isolation <outcome) == container ]] || { cat outcome; podman logs serve; return 1; }
     [[ $(podman exec serve python3 -c "$MOVE_PAGES") == 1 ]]
     # The interface of agent-sandbox, with the token in a file.
-    [[ $(ask /execute '{"command": "echo 42 >a; cat a"}' | member stdout) == 42 ]]
-    [[ $(ask /v1/files/a) == 42 ]]
+    [[ $(ask /execute '{"command": "echo 42 >a; cat a"}' | member stdout) == 42 && $(ask /v1/files/a) == 42 ]]
     podman rm --force --time 0 serve
     # As the Security Profiles Operator writes it: a call that is in no rule fails with another error.
     sed 's/"defaultErrnoRet": 38, //' "$K8S/chart/files/pysbx-serve.json" >operator.json

@@ -88,7 +88,6 @@ later_package() {
 
 @test "installed: Python starts cold, and warm from a snapshot" {
     needs_root "installs packages"
-    local program
     program=$(read_files decimal)
     prints True by_name --annotation run.pysbx.warm=off "$PYTHON" python3 -c "$program"
     for _ in 1 2; do
@@ -106,7 +105,6 @@ later_package() {
 
 @test "installed: manual pages and completions name existing paths" {
     needs_root "installs packages"
-    local path
     local -a pages=(/usr/share/man/man1/pysbx.1.gz /usr/share/man/man5/{profiles,warm.json}.5.gz /usr/share/man/man8/pysbx-runtime.8.gz)
     for path in $(zcat "${pages[@]}" | grep -o '/usr/[a-z]*/pysbx-runtime[a-z/.-]*' | sort -u); do
         [[ -e $path ]] || { echo "a manual page names '$path'"; return 1; }

@@ -149,7 +149,6 @@ config["mounts"].append({"destination": "/tmp", "type": "tmpfs", "source": "tmpf
 config["hooks"] = {"startContainer": [{"path": "/bin/cp", "args": ["cp", "/proc/self/attr/current", "/tmp/hooked"]}]}'
     runtime --systemd-cgroup run --init --detach --bundle bundle pysbx-one </dev/null >out 2>&1
     wait_for eval '[[ $(<out) == $'"'"'pysbx-test (enforce)\npysbx-test (enforce)'"'"' ]]'
-    local pid
     pid=$(pid_of pysbx-one)
     wait_for eval '[[ $(</proc/$pid/comm) == init ]]'
     prints unconfined cat "/proc/$pid/attr/current"
@@ -182,7 +181,6 @@ run_warm() {
 
 @test "podman run, warm: the profile confines a program that was not executed, and its child programs" {
     import_python
-    local seed
     expect 0 run_warm --security-opt apparmor=pysbx-test "$PYTHON" python3 -c "$PROFILES"
     seed=${lines[0]}
     output_is "$seed"$'\npysbx-test (enforce)\npysbx-test (enforce)\ndenied'

@@ -18,7 +18,6 @@ resources_make() {
 }
 
 @test "linux.resources: cpu, memory with swap as the difference, pids, throttles of a device" {
-    local device major minor
     device=$(disk)
     major=${device%:*} minor=${device#*:}
     resources_make "resources['cpu'] = {'shares': 1024, 'quota': 20000, 'period': 50000, 'burst': 5000}
@@ -79,7 +78,6 @@ resources["unified"] = {"memory.high": "50331648", "memory.oom.group": "1", "cpu
 # bats test_tags=root,all
 @test "linux.resources.blockIO: weight of a device" {
     needs_root "only root can switch on io.cost"
-    local device
     device=$(disk)
     echo "$device enable=1" >/sys/fs/cgroup/io.cost.qos
     resources_make "resources['blockIO'] = {'weightDevice': [{'major': ${device%:*}, 'minor': ${device#*:}, 'weight': 505}]}" io.weight
@@ -96,7 +94,6 @@ kernel_module() {
 # bats test_tags=root,all
 @test "linux.resources.blockIO: weights with the scheduler BFQ are the specification's own" {
     needs_root "only root can give a disk a scheduler"
-    local device
     device=$(disk)
     kernel_module bfq
     echo bfq >"/sys/dev/block/$device/queue/scheduler"
@@ -120,7 +117,6 @@ kernel_module() {
     make_bundle sh -c 'dd if=/dev/zero of=/dev/shm/eat bs=1M count=20 2>/dev/null; sleep 1000'
     edit_config 'resources["memory"] = {"limit": 67108864}'
     start_bundle pysbx-one
-    local dir
     dir=$(cgroup_of_bundle pysbx-one)
     wait_for eval "((\$(<'$dir/memory.current') > 20971520))"
     echo '{"memory": {"limit": 10485760, "checkBeforeUpdate": true}}' >limits.json

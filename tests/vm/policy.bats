@@ -51,7 +51,6 @@ for family in socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK:
 }
 
 @test "podman run --security-opt label=type:pysbx_python_t: no devices, even with --device" {
-    local disk
     disk=$(findmnt --noheadings --output SOURCE /)
     expect 0 podman run --rm --network none --device "$disk:/dev/disk:r" "$BUSYBOX" head -c 1 /dev/disk
     fails 1 "permission denied" run_tight --network none --device "$disk:/dev/disk:r" "$BUSYBOX" head -c 1 /dev/disk

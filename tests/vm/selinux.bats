@@ -28,7 +28,6 @@ setup_file() {
 # bats test_tags=root
 @test "podman run --tmpfs, and the default mounts: labelled for this container; podman exec: its label" {
     start_sleeper --name sleeper --tmpfs /scratch
-    local label path pid
     label=$(podman inspect --format '{{.MountLabel}}' sleeper)
     pid=$(pid_of "$(id_of sleeper)")
     for path in /scratch /dev /dev/shm /dev/mqueue /dev/null /etc/hosts; do
@@ -119,7 +118,6 @@ linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
     runtime --systemd-cgroup run --init --detach --bundle bundle pysbx-one </dev/null > >(cat >out 3>&-) 2>&1 3>&-
     wait_for eval '[[ $(grep -ao container_t:s0:c1,c2 out | wc -l) == 2 ]]'
     grep -qx 'exec: ' out
-    local pid
     pid=$(pid_of pysbx-one)
     wait_for eval '[[ $(</proc/$pid/comm) == init ]]'
     expect 0 cmp "/proc/$pid/attr/current" /proc/self/attr/current

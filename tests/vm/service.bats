@@ -120,7 +120,6 @@ answer_is() {
 
 # bats test_tags=root
 @test "systemd: the service of a user, which that user's own manager starts" {
-    local folder socket
     folder=/home/tester/.config/systemd/user
     socket=/run/user/$(id -u tester)/pysbx.sock
     as-user mkdir -p "$folder/pysbx.service.d"

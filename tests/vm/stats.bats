@@ -20,7 +20,6 @@ load vm.bash
     make_bundle sh -c 'dd if=/dev/zero of=/dev/shm/eat bs=1M count=20 2>/dev/null; sleep 1000'
     edit_config 'resources["memory"] = {"limit": 67108864, "swap": 67108864}; resources["pids"] = {"limit": 23}'
     start_bundle pysbx-one
-    local dir
     dir=$(cgroup_of_bundle pysbx-one)
     wait_for eval "((\$(<'$dir/memory.current') > 20971520))"
     expect 0 runtime events --stats pysbx-one
@@ -33,7 +32,6 @@ load vm.bash
 
 @test "events --stats: throttled periods and bytes written as in the cgroup's files" {
     # Not /tmp, which is in memory.
-    local disk dir before
     disk=$(mktemp --directory /var/tmp/pysbx.XXXX)
     cd "$disk"
     make_bundle sh -c 'dd if=/dev/zero of=/file bs=64k count=16 oflag=direct 2>/dev/null
@@ -61,7 +59,6 @@ load vm.bash
 @test "ps: the processes in the cgroup" {
     make_bundle sh -c 'sleep 500 & sleep 1000'
     start_bundle pysbx-one
-    local dir
     dir=$(cgroup_of_bundle pysbx-one)
     wait_for eval "((\$(<'$dir/pids.current') == 3)) || ((\$(<'$dir/pids.current') == 2))"
     expect 0 runtime ps --format json pysbx-one

@@ -75,7 +75,6 @@ load vm.bash
 # bats test_tags=rest
 @test "delete --force: removes the rest after a kill at any point of the runtime's dialogue with systemd" {
     make_bundle true
-    local number ended
     for ((number = 1; number < 20; number++)); do
         ended=0
         strace --quiet=all --output calls --trace sendmsg --inject "sendmsg:signal=KILL:when=$number" \
@@ -119,7 +118,6 @@ load vm.bash
     # Podman keeps the manager that a container was created with.
     podman --cgroup-manager cgroupfs run --detach --network none --name sleeper --pids-limit 40 \
         "$BUSYBOX" sleep 1000
-    local id
     id=$(id_of sleeper)
     # For users Podman leaves the choice of the cgroup to the runtime.
     if is_rootless; then [[ $(cgroup_of sleeper) == */user@*.service/*/$id ]]; else [[ $(cgroup_of sleeper) == */libpod-$id ]]; fi
@@ -158,7 +156,6 @@ load vm.bash
     start_sleeper --name sleeper --cgroups no-conmon
     [[ $(cgroup_of sleeper) == */$(scope_of sleeper)/container ]]
     # Podman's own process then has no scope of its own.
-    local pid
     pid=$(podman inspect --format '{{.State.ConmonPid}}' sleeper)
     [[ $(cgroup_of_process "$pid") == "$(cgroup_of_process "$$")" ]]
 }
@@ -209,7 +206,6 @@ load vm.bash
 @test "delete: the runtime does not ask systemd about a scope that systemd has removed" {
     make_bundle true
     runtime --systemd-cgroup create --bundle bundle --pid-file pid pysbx-one </dev/null >/dev/null 2>&1
-    local scope
     scope=$(dirname "$(find /sys/fs/cgroup -path '*/pysbx-pysbx-one.scope/cgroup.procs')")
     runtime start pysbx-one
     wait_for test ! -e "$scope"

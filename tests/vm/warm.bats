@@ -59,7 +59,6 @@ print("memory file", label_of_file(f"/proc/self/fd/{memory}"))'
 
 @test "podman run, warm: the label of containers, with unique categories, from one snapshot" {
     local program='print(hash("the seed of this snapshot"), open("/proc/self/attr/current").read().rstrip("\0\n"))'
-    local seed label
     expect 0 run_warm "$PYTHON" python3 -c "$program"
     read -r seed label <<<"$output"
     [[ $label == system_u:system_r:container_t:s0:c*,c* ]]

@@ -155,8 +155,7 @@ print(names())
 for memory, thread in zip(subject.memory, subject.threads):
     subject.libc.sem_post(memory)
     print(subject.libc.pthread_join(thread, None), len(names()))'
-    [[ $status == 0 ]]
-    [[ $output == "['python3', 'waiter-0', 'waiter-1', 'waiter-2']"$'\n'"0 3"$'\n'"0 2"$'\n'"0 1" ]]
+    [[ $status == 0 && $output == "['python3', 'waiter-0', 'waiter-1', 'waiter-2']"$'\n'"0 3"$'\n'"0 2"$'\n'"0 1" ]]
 }
 
 @test "builder: a module that creates an SSL context for servers, or a connection, is refused" {
@@ -174,7 +173,6 @@ connection = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=
 @test "builder: reports files, directories, absent files, modules and variables" {
     mkdir there other
     echo data >there/data
-    local here
     here=$(realpath .)
     cat >subject.py <<PYTHON
 import os
