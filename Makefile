@@ -119,32 +119,28 @@ $(BUILD)/%.o: %.c $(BUILD)/compiled
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CCACHE) $(CC) $(ALL_CFLAGS) $(if $(LINK_SECCOMP),-DLINKED_SECCOMP) -MMD -MP -c -o $@ $<
 
-# The probe is one text, because a container sees no files of the agent. Annotations need the order of definitions. A form
-# feed ends each file: they are compiled one by one.
-PROBE := $(AGENT)/values.py $(addprefix $(AGENT)/probe,$(addprefix _,$(addsuffix .py,look clocks doubles draws watch trace paths))) $(AGENT)/probe.py
-$(BUILD)/$(AGENT)/probe.py: $(PROBE)
-	@mkdir -p $(@D)
-	@for file in $^; do cat $$file && printf '\f\n'; done >$@
-
-# A module for any Python, so without a C library. Its text is for readers, not for the module.
+# A module for any Python, so without a C library.
 AGENT_CFLAGS := -std=gnu17 -iquote . -Iruntime $(WARNINGS) -O2 -ffreestanding -fPIC -fvisibility=hidden -fno-stack-protector \
                 -fasynchronous-unwind-tables -fcf-protection=none -mgeneral-regs-only
-AGENT_TEXTS  := packages.py changes.py hidden.py place.py resume.py
-AGENT_C      := agent.c apart.c clocks.c ending.c loaded.c lookups.c memory.c services.c streams.c threads.c unwind.c embed.S
-$(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[chS] runtime/warm/params.h) $(AGENT_TEXTS:%=$(AGENT)/%) $(BUILD)/$(AGENT)/probe.py $(BUILD)/compiled
+AGENT_C      := agent.c apart.c clocks.c ending.c loaded.c lookups.c memory.c services.c streams.c threads.c unwind.c
+$(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[ch] runtime/warm/params.h) $(BUILD)/compiled
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(AGENT_CFLAGS) -shared -nostdlib -s -Wl,-z,noexecstack -Wl,--build-id=none \
-	    -D'PACKAGES="$(AGENT)/packages.py"' -D'CHANGES="$(AGENT)/changes.py"' -D'HIDDEN="$(AGENT)/hidden.py"' \
-	    -D'PLACE="$(AGENT)/place.py"' -D'RESUME="$(AGENT)/resume.py"' -D'PROBE="$(BUILD)/$(AGENT)/probe.py"' \
 	    -o $@ $(AGENT_C:%=$(AGENT)/%)
 
+# Its Python, with byte code for these interpreters. Snapshots of other versions compile the texts, twice.
+PYTHONS ?= $(if $(shell command -v python3),python3)
+$(BUILD)/$(AGENT)/texts: $(AGENT)/texts $(wildcard $(AGENT)/*.py) $(BUILD)/pythons
+	@mkdir -p $(@D)
+	@$< $(PYTHONS) >$@.new && mv $@.new $@
+
 # The common identity of a snapshot and the runtime that restores it.
-$(BUILD)/$(AGENT)/identity: $(BUILD)/$(AGENT)/agent.so $(AGENT)/bootstrap.py
+$(BUILD)/$(AGENT)/identity: $(BUILD)/$(AGENT)/agent.so $(BUILD)/$(AGENT)/texts $(AGENT)/start.py
 	@cat $^ | sha256sum | head -c 32 >$@
 
 $(BUILD)/$(AGENT)/embed.o: $(AGENT)/embed.S $(BUILD)/$(AGENT)/identity
-	$(call quiet,AS)$(CC) -D'AGENT="$(BUILD)/$(AGENT)/agent.so"' -D'IDENTITY="$(BUILD)/$(AGENT)/identity"' \
-	    -D'BOOTSTRAP="$(AGENT)/bootstrap.py"' -c -o $@ $<
+	$(call quiet,AS)$(CC) -D'AGENT="$(BUILD)/$(AGENT)/agent.so"' -D'TEXTS="$(BUILD)/$(AGENT)/texts"' \
+	    -D'IDENTITY="$(BUILD)/$(AGENT)/identity"' -D'START="$(AGENT)/start.py"' -c -o $@ $<
 
 $(BUILD)/runtime/cli/version.o $(BUILD)/static/runtime/cli/version.o: $(BUILD)/version.h
 
@@ -193,6 +189,8 @@ $(BUILD)/compiled: FORCE | $(BUILD)/complete
 	$(call write_if_changed,'$(CC) $(ALL_CFLAGS) $(AGENT_CFLAGS) $(MUSL_CC) $(STATIC_CFLAGS)')
 $(BUILD)/linked: FORCE
 	$(call write_if_changed,'$(CC) $(ALL_LDFLAGS) $(OBJECTS) $(LDLIBS) $(MUSL) $(STATIC_LDFLAGS) $(LAUNCHES)')
+$(BUILD)/pythons: FORCE
+	$(call write_if_changed,'$(PYTHONS)')
 $(BUILD)/version.h: FORCE
 	$(call write_if_changed,'#define PYSBX_VERSION "$(VERSION)"' '#define PYSBX_COMMIT "$(COMMIT)"')
 

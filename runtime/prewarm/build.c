@@ -30,8 +30,8 @@ static bool is_agent(struct arena *a, int dir, const char *file)
 {
     char *text;
     size_t size;
-    return io_read_file_at(a, dir, file, agent_size() + 1, &text, &size) == 0 && size == agent_size() &&
-           memcmp(text, agent_start, size) == 0;
+    return io_read_file_at(a, dir, file, agent_file_size() + 1, &text, &size) == 0 &&
+           size == agent_file_size() && memcmp(text, agent_start, size) == 0;
 }
 
 /* Write the agent as a file that a builder can mount. It is in the store, named by its content. */
@@ -43,7 +43,7 @@ static int agent_file(struct arena *a, const struct prewarm *prewarm, const char
     if (ret < 0)
         return ret;
     if (!is_agent(a, store.dir, file)) {
-        ret = io_replace_file_at(store.dir, file, agent_start, agent_size(), 0444);
+        ret = io_replace_file_at(store.dir, file, agent_start, agent_file_size(), 0444);
         if (ret < 0) {
             error_set(err, ret, "write '%s/%s'", prewarm->store, file);
             store_advise(prewarm->store, err);

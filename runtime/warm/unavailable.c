@@ -12,7 +12,7 @@
 
 static const char reason[] = "snapshots do not support the architecture that this runtime is built for";
 
-const unsigned char agent_start[1], agent_end[1];
+const unsigned char agent_start[1], agent_end[1], agent_file_end[1];
 const char agent_identity[AGENT_IDENTITY_SIZE], agent_bootstrap[1];
 
 const char *restore_unavailable(void)

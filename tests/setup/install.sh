@@ -15,7 +15,7 @@ USAGE
 
 # group | packages of Debian and Ubuntu
 readonly PACKAGES='
-build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libselinux-dev libsystemd-dev go-md2man
+build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libselinux-dev libsystemd-dev go-md2man python3
 cache       | ccache
 demo        | podman crun conmon catatonit netavark iptables slirp4netns uidmap iproute2 util-linux procps mmdebstrap python3 python3-venv
 fresh       | mmdebstrap git util-linux

@@ -70,6 +70,28 @@ mtrand._rand = RandomState()
 PYTHON
 }
 
+# Print how many texts of the agent are compiled in the builder, and in the probe: compiled WAKE
+compiled() {
+    cat >sitecustomize.py <<'PYTHON'
+import sys
+sys.compiled = getattr(sys, "compiled", []) # the probe imports this again
+sys.addaudithook(lambda event, words: event == "compile" and sys.compiled.append(words[1]))
+PYTHON
+    echo 'import sys; count = sum(name in ("<resume>", "<probe>") for name in sys.compiled)' >texts.py
+    echo 'import texts; raise ImportError(texts.count)' >subject.py
+    "$1" --import=texts python3 -c 'import texts; print(texts.count)'
+    "$1" --import=subject python3 -c 1 || true
+}
+
+@test "the Python of the agent comes as byte code; another version of Python compiles the texts" {
+    local version
+    version=$(python3 -c 'import importlib.util; print(importlib.util.MAGIC_NUMBER.hex())')
+    [[ $(compiled "$wake" 2>&1) == 0$'\n'"wake: import subject: ImportError: 0" ]]
+    sed "s/^$version \([a-z]* <\)/00000000 \1/" "$wake" >other
+    chmod +x other
+    [[ $(compiled ./other 2>&1) == 5$'\n'"wake: import subject: ImportError: 12" ]]
+}
+
 @test "builder: a module that does not exist is refused by name" {
     run "$wake" --import=json --import=no_such.module python3 -c 1
     ((status == 125))

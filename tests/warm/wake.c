@@ -52,7 +52,7 @@ static void look_at_streams(void)
 static const char *agent_path(struct arena *a)
 {
     int fd = memfd_create("agent", 0);
-    size_t size = (uintptr_t)agent_end - (uintptr_t)agent_start;
+    size_t size = agent_file_size();
     if (fd < 0 || write(fd, agent_start, size) != (ssize_t)size)
         die("write the agent");
     return arena_printf(a, "/proc/%d/fd/%d", (int)getpid(), fd);

@@ -31,9 +31,6 @@
 #include "warm/agent/threads.h"
 #include "warm/params.h"
 
-/* Two lists of texts: packages.py, changes.py and hidden.py; place.py and resume.py (embed.S). */
-extern const char common_source[], resume_source[];
-
 /* Offsets in struct PyConfig of a CPython 3.minor, of the fields that the command line sets. run_module and
  * run_filename follow run_command. The offsets are the same in all releases of a minor version. Still,
  * locate() verifies each of them. */
@@ -116,55 +113,29 @@ static int locate(int minor, PyObject *argv, PyObject *orig_argv)
     return 0;
 }
 
-/* Run a list of texts in a namespace. Returns -1 if an exception is set. */
-static int run_texts(const char *text, PyObject *names)
-{
-    /* One after the other: what the compiler needs for a text stays a part of the heap, and of the snapshot.
-     */
-    for (; *text != '\0'; text += text_length(text) + 1) {
-        PyObject *code = Py_CompileString(text, "<resume>", Py_file_input);
-        PyObject *done = code != NULL ? PyEval_EvalCode(code, names, names) : NULL;
-        if (done == NULL)
-            return -1;
-        Py_DecRef(code);
-        Py_DecRef(done);
-    }
-    return 0;
-}
-
-/* Return the namespace of the texts that probe and builder need; NULL: an exception is set. */
-static PyObject *load_common(void)
-{
-    PyObject *names = Py_BuildValue("{s:s,s:O}", "__name__", "resume", "__builtins__", PyEval_GetBuiltins());
-    return names != NULL && run_texts(common_source, names) == 0 ? names : NULL;
-}
-
-/* load_resume(names): run the texts that a probe does without, in the namespace that arm() has returned. */
-static PyObject *load_resume(PyObject *self, PyObject *names)
+/* note_functions(names): call these functions, which the texts have defined. */
+static PyObject *note_functions(PyObject *self, PyObject *names)
 {
     (void)self;
-    if (run_texts(resume_source, names) < 0)
-        return NULL;
-    agent.resume = PyDict_GetItemString(names, "resume");
-    agent.leave = PyDict_GetItemString(names, "leave");
-    agent.give_up = PyDict_GetItemString(names, "give_up");
-    agent.is_flushed = PyDict_GetItemString(names, "is_flushed");
-    agent.renew = PyDict_GetItemString(names, "renew");
-    agent.end_threads = PyDict_GetItemString(names, "end_threads");
-    agent.start_threads = PyDict_GetItemString(names, "start_threads");
-    agent.find_obstacle = PyDict_GetItemString(names, "find_obstacle");
-    agent.settle_in = PyDict_GetItemString(names, "settle_in");
-    agent.numbers_of_files = PyDict_GetItemString(names, "numbers_of_files");
-    Py_IncRef(agent.resume);
-    Py_IncRef(agent.leave);
-    Py_IncRef(agent.give_up);
-    Py_IncRef(agent.is_flushed);
-    Py_IncRef(agent.renew);
-    Py_IncRef(agent.end_threads);
-    Py_IncRef(agent.start_threads);
-    Py_IncRef(agent.find_obstacle);
-    Py_IncRef(agent.settle_in);
-    Py_IncRef(agent.numbers_of_files);
+    const struct {
+        PyObject **function;
+        const char *name;
+    } wanted[] = {
+        {&agent.resume, "resume"},
+        {&agent.leave, "leave"},
+        {&agent.give_up, "give_up"},
+        {&agent.is_flushed, "is_flushed"},
+        {&agent.renew, "renew"},
+        {&agent.end_threads, "end_threads"},
+        {&agent.start_threads, "start_threads"},
+        {&agent.find_obstacle, "find_obstacle"},
+        {&agent.settle_in, "settle_in"},
+        {&agent.numbers_of_files, "numbers_of_files"},
+    };
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        *wanted[i].function = PyDict_GetItemString(names, wanted[i].name);
+        Py_IncRef(*wanted[i].function);
+    }
     Py_IncRef(&_Py_NoneStruct);
     return &_Py_NoneStruct;
 }
@@ -196,7 +167,7 @@ static PyObject *leave(PyObject *self, PyObject *args)
 }
 
 /* arm(minor, argv, orig_argv, executable, settle, report): prepare main(). The executable is bytes, as the
- * system names it; orig_argv is ignored before 3.10. Returns the namespace of load_common(). */
+ * system names it; orig_argv is ignored before 3.10. */
 static PyObject *arm(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -207,7 +178,10 @@ static PyObject *arm(PyObject *self, PyObject *args)
         return NULL;
     unload_original();
     Py_IncRef(args); /* for ever, because `agent` has pointers into it */
-    return locate(minor, argv, orig_argv) < 0 ? NULL : load_common();
+    if (locate(minor, argv, orig_argv) < 0)
+        return NULL;
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
 }
 
 /* End the builder. `text` is a record of the report that gives the reason. */
@@ -687,15 +661,14 @@ static PyMethodDef methods[] = {
     {"keep", keep, METH_O, NULL},
     {"leave", leave, METH_VARARGS, NULL},
     {"libraries", libraries, METH_VARARGS, NULL},
-    {"load_resume", load_resume, METH_O, NULL},
     {"main", main_without_frames, METH_VARARGS, NULL},
     {"memory_file", memory_file, METH_VARARGS, NULL},
+    {"note_functions", note_functions, METH_O, NULL},
     {"note_memory", note_memory, METH_VARARGS, NULL},
     {"note_rehearsal", note_rehearsal, METH_VARARGS, NULL},
     {"note_streams", note_streams, METH_VARARGS, NULL},
     {"open_for", open_for, METH_VARARGS, NULL},
     {"park", park_until, METH_VARARGS, NULL},
-    {"probe_text", probe_text, METH_VARARGS, NULL},
     {"rest_threads", rest_threads, METH_VARARGS, NULL},
     {"shift_clocks", shift_clocks, METH_VARARGS, NULL},
     {"swap", swap, METH_VARARGS, NULL},

@@ -1,6 +1,6 @@
-/* The agent: a shared object without libc (runtime/warm/agent/agent.c) that contains Python sources. The
- * builder loads it to import modules and to park, and a restored interpreter runs the user's program through
- * it. It is part of the runtime's binary. */
+/* The agent: a shared object without libc (runtime/warm/agent/agent.c), and behind it in its file the Python
+ * that probe and builder load (start.py). The builder loads it to import modules and to park, and a restored
+ * interpreter runs the user's program through it. It is part of the runtime's binary. */
 #ifndef PYSBX_WARM_AGENT_AGENT_H
 #define PYSBX_WARM_AGENT_AGENT_H
 
@@ -15,7 +15,14 @@ static inline size_t agent_size(void)
     return (uintptr_t)agent_end - (uintptr_t)agent_start;
 }
 
-/* A digest of the agent and the bootstrap, in hexadecimal digits. Only the same agent can wake up a snapshot,
+/* The file of a probe or builder: the shared object and its Python. */
+extern const unsigned char agent_file_end[];
+static inline size_t agent_file_size(void)
+{
+    return (uintptr_t)agent_file_end - (uintptr_t)agent_start;
+}
+
+/* A digest of the agent with its Python, in hexadecimal digits. Only the same agent can wake up a snapshot,
  * and two builds of the same version may have different agents. */
 #define AGENT_IDENTITY_SIZE 33 /* with the NUL */
 extern const char agent_identity[AGENT_IDENTITY_SIZE];

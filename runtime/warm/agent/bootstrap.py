@@ -1,4 +1,4 @@
-"""Make this interpreter a probe or a builder: python3 FLAGS -c TEXT AGENT REPORT NAME...
+"""Make this interpreter a probe or a builder: start.py runs this text.
 
 A NAME is a module to import or, with a slash, a directory: the modules are looked for there first. The program adds it
 to sys.path itself, before it imports them.
@@ -13,10 +13,9 @@ exception that the agent handles when no frame is left. Then the runtime saves i
 snapshot, so this text imports built-in modules alone.
 """
 
-START = dict(globals())
 # Since 3.14 the annotations of this text are a function.
-for name in "__annotate__", "__annotate_func__", "__conditional_annotations__":
-    START.pop(name, None)
+LATER = "__annotate__", "__annotate_func__", "__conditional_annotations__"
+START = {name: value for name, value in globals().items() if name[:2] == "__" and name not in LATER}
 
 import posix
 import sys
@@ -30,6 +29,8 @@ import gc
 TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
     from typing import Any
+
+    from start import load
 
 FAILED = 94  # exit code of a process that has reported a failure
 PLACE = "/dev/.pysbx"  # an entry of sys.path that does not exist
@@ -183,13 +184,18 @@ def read_order(report: int) -> "tuple[bool, set[bytes]]":
     return kind != b"t", set(digests)
 
 
+def run(part: str, names: "dict[str, Any]") -> None:
+    """Run the texts of a part in a namespace."""
+    for code in load(part):
+        exec(code, names)
+
+
 def probe(
     agent: "Any", modules: list[str], report: int, digests: set[bytes], resume: "dict[str, Any]", atexit: "Any"
 ) -> None:
     """Import the modules, watch and report. The runtime ends this process."""
     names = {**resume, **globals()}
-    for text in agent.probe_text().split(b"\f\n"):  # one by one: they may have little memory
-        exec(compile(text, "<probe>", "exec"), names)
+    run("probe", names)
     names["explore"](agent, modules, report, atexit, digests)
     receive(report)
     posix._exit(FAILED)
@@ -494,7 +500,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         if "atexit" not in LOADED:
             del sys.modules["atexit"]
         executable = sys.executable.encode(sys.getfilesystemencoding(), "surrogateescape")
-        resume = agent.arm(
+        agent.arm(
             sys.version_info[1],
             argv,
             orig_argv,
@@ -504,6 +510,8 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             lambda atexit=atexit: settle(environ, excepthook, collecting, found, modules, resume),
             report,
         )
+        resume["__name__"] = "resume"
+        run("common", resume)
         resume["atexit"] = atexit
         for name in "fill_words", "keep", "note_streams", "open_for", "swap", "thaw", "trampolines", "words_of":
             resume[name] = getattr(agent, name)
@@ -515,7 +523,8 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         probing, digests = read_order(report)
         if probing:
             probe(agent, modules, report, digests, resume, atexit)
-        agent.load_resume(resume)
+        run("resume", resume)
+        agent.note_functions(resume)
         agent.note_memory(is_alone())
         found += import_for_good(modules, report, digests, resume, atexit)
         hand_over(agent, modules, resume["SURROUNDINGS"])

@@ -54,9 +54,6 @@ typedef struct {
 PyObject *PyModuleDef_Init(PyModuleDef *def);
 int PyArg_ParseTuple(PyObject *args, const char *format, ...);
 PyObject *Py_BuildValue(const char *format, ...);
-PyObject *Py_CompileString(const char *text, const char *filename, int start);
-PyObject *PyEval_EvalCode(PyObject *code, PyObject *globals, PyObject *locals);
-PyObject *PyEval_GetBuiltins(void);
 PyObject *PyDict_GetItemString(PyObject *dict, const char *key);
 PyObject *PyObject_CallObject(PyObject *callable, PyObject *args);
 int PyObject_IsTrue(PyObject *object);
@@ -132,7 +129,6 @@ int PyErr_CheckSignals(void);
 extern PyObject _Py_NoneStruct, _Py_TrueStruct, _Py_FalseStruct;
 extern PyObject *PyExc_RuntimeError;
 extern PyObject *PyExc_OSError;
-#define Py_file_input 257
 
 /* Exported, but private. The second exists since 3.12.1, where Py_RunMain marks that it runs. */
 const void *_Py_GetConfig(void);

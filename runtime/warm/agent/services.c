@@ -66,13 +66,6 @@ PyObject *environment(PyObject *self, PyObject *args)
     return text;
 }
 
-PyObject *probe_text(PyObject *self, PyObject *args)
-{
-    (void)self;
-    (void)args;
-    return PyBytes_FromStringAndSize(probe_source, text_length(probe_source));
-}
-
 PyObject *thaw(PyObject *self, PyObject *object)
 {
     (void)self;

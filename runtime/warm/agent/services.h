@@ -17,9 +17,6 @@ PyObject *first_environment(PyObject *self, PyObject *args);
 /* environment(): return the present variables of the C library, each with a NUL at its end (METH_VARARGS). */
 PyObject *environment(PyObject *self, PyObject *args);
 
-/* probe_text(): return the texts of values.py and probe*.py, which only a probe needs (METH_VARARGS). */
-PyObject *probe_text(PyObject *self, PyObject *args);
-
 /* thaw(object): undo gc.freeze() for this object alone, so that the collector sees it again (METH_O). */
 PyObject *thaw(PyObject *self, PyObject *object);
 
