@@ -72,7 +72,9 @@ static const struct option run_options[] = {
     {"status-file", 0, OPTION_STRING, AT(status_file), "FILE", "write how the program has ended to this file",
      NULL},
     {"compare-fd", 0, OPTION_COUNT, AT(compare_fd), "N",
-     "for a byte from socket N, compare the snapshot's files; if N is closed before, kill the program", NULL},
+     "for a byte from socket N, compare the snapshot's files; if N is closed, kill the program", NULL},
+    {"snapshot-fd", 0, OPTION_COUNT, AT(snapshot_fd), "N",
+     "continue the session whose snapshot, and its base, come as descriptors from socket N", NULL},
     {"keep", 0, OPTION_FLAG, AT(keep), NULL, "do not delete the container when the program has ended", NULL},
     {"no-subreaper", 0, OPTION_FLAG, AT(no_subreaper), NULL, "leave orphaned processes to the system's init",
      NULL},
@@ -101,6 +103,9 @@ static int run_run(struct invocation *invocation, void *values, struct error *er
     const struct create_options *options = values;
     if (options->detach && options->status_file != NULL)
         return error_set(err, -EINVAL, "option '--status-file' needs a foreground: leave out '--detach'");
+    if (options->snapshot_fd != 0 && (options->snapshot != NULL || options->compare_fd != 0))
+        return error_set(err, -EINVAL, "option '--snapshot-fd' excludes '--%s'",
+                         options->snapshot != NULL ? "snapshot" : "compare-fd");
     return prewarm_run(invocation->runtime, complete(invocation, values), &invocation->exit_code, err);
 }
 

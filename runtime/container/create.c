@@ -222,12 +222,14 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
     bool makes = goal != CREATION_STAYS_A_PLAN;
     /* The first step, because the file is told of every error. A descriptor that is missing now may soon be
      * another one. */
-    int missing = options->compare_fd != 0 && fcntl((int)options->compare_fd, F_GETFD) < 0 ? errno : 0;
+    const unsigned socket = options->compare_fd != 0 ? options->compare_fd : options->snapshot_fd;
+    int missing = socket != 0 && fcntl((int)socket, F_GETFD) < 0 ? errno : 0;
     out->status_file = makes ? status_file_open(options->status_file, err) : -1;
     if (makes && options->status_file != NULL && out->status_file < 0)
         return out->status_file;
     if (missing != 0)
-        return error_set(err, -missing, "option '--compare-fd': descriptor %u", options->compare_fd);
+        return error_set(err, -missing, "option '--%s': descriptor %u",
+                         options->compare_fd != 0 ? "compare-fd" : "snapshot-fd", socket);
     if (source == NULL) {
         int ret = record_check_id(options->id, err);
         if (ret == 0)

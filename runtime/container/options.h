@@ -27,6 +27,7 @@ struct create_options {
     /* --snapshot: a session that the program continues; NULL: none */
     const char *snapshot;
     const char *snapshot_base; /* --snapshot-base: the snapshot that it refers to; NULL: none */
+    unsigned snapshot_fd;      /* run only: --snapshot-fd, a socket over which both come; 0: none */
     bool no_pivot, no_new_keyring;
     bool init;                  /* the first process is a minimal init: container/first.h */
     bool detach;                /* run only */

@@ -47,8 +47,9 @@ static int wait_for_end(struct creation *c, const struct create_options *options
                         struct error *err)
 {
     int status;
-    struct wait_question question = {options->compare_fd != 0 ? (int)options->compare_fd : -1, is_unchanged,
-                                     c};
+    const unsigned socket = options->compare_fd != 0 ? options->compare_fd : options->snapshot_fd;
+    struct wait_question question = {socket != 0 ? (int)socket : -1,
+                                     options->compare_fd != 0 ? is_unchanged : NULL, c};
     int ret = wait_for_process(c->record.pid, c->pidfd, master, &question, &status, err);
     if (ret < 0)
         return ret;

@@ -79,7 +79,7 @@ static void unwatch_ended(int epoll, int pidfd)
         (void)epoll_ctl(epoll, EPOLL_CTL_DEL, pidfd, NULL);
 }
 
-/* Answer the question if it has come. */
+/* Answer the question if it has come, or kill the process if its caller has gone. */
 static void serve_question(struct wait_question *question, int epoll, int pidfd)
 {
     char byte;
@@ -87,11 +87,11 @@ static void serve_question(struct wait_question *question, int epoll, int pidfd)
     if (n < 0 && errno == EAGAIN)
         return;
     if (n == 1) {
-        byte = question->answer(question->arg) ? WAIT_YES : WAIT_NO;
+        byte = question->answer != NULL && question->answer(question->arg) ? WAIT_YES : WAIT_NO;
         (void)RETRY(send(question->socket, &byte, 1, MSG_NOSIGNAL));
-    } else {
-        (void)sys_pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+        return;
     }
+    (void)sys_pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
     (void)epoll_ctl(epoll, EPOLL_CTL_DEL, question->socket, NULL);
     fd_close(&question->socket);
 }

@@ -22,10 +22,11 @@ void wait_block_signals(struct wait_signals *signals);
 /* Restore the signals that were blocked before wait_block_signals. */
 void wait_restore_signals(struct wait_signals *signals);
 
-/* A question that the caller may ask while the process runs: a byte on a socket, and a byte back. */
+/* A question that the caller may ask while the process runs: a byte on a socket, and a byte back. The process
+ * lives as long as the caller's end of the socket. */
 struct wait_question {
     int socket;                /* -1: none */
-    bool (*answer)(void *arg); /* true is WAIT_YES */
+    bool (*answer)(void *arg); /* true is WAIT_YES; NULL: false */
     void *arg;
 };
 #define WAIT_YES 'y'
@@ -33,7 +34,7 @@ struct wait_question {
 
 /* Wait until the process, a child of the runtime, ends. Meanwhile forward signals to it, relay its terminal
  * and reap all children of the runtime, which may be a subreaper. master: the terminal, -1 for none; it stays
- * the caller's. Answer the question, or kill the process if its socket is closed before. NULL: none. *status
+ * the caller's. Answer the question, and kill the process when its socket is closed. NULL: none. *status
  * is set as by wait(2). Return 0 or a negative errno. */
 int wait_for_process(pid_t pid, int pidfd, int master, struct wait_question *question, int *status,
                      struct error *err);

@@ -12,6 +12,11 @@
 #include "prewarm/start.h"
 #include "prewarm/start_plan.h"
 
+static bool is_session(const struct session_source *source)
+{
+    return source->path != NULL || source->socket >= 0;
+}
+
 /* Plan the container and how its program begins. */
 static int create_plan(const struct runtime_options *rt, const struct create_options *options,
                        enum creation_goal goal, struct creation *c, struct prewarm **prewarm,
@@ -34,8 +39,10 @@ static int create_make(const struct runtime_options *rt, const struct create_opt
     int ret = create_plan(rt, options, goal, c, &prewarm, err);
     if (ret < 0)
         return ret;
-    if (c->plan.has_process || options->snapshot != NULL) {
-        ret = prewarm_prepare(&c->arena, options->snapshot, options->snapshot_base, prewarm, err);
+    const struct session_source session = {options->snapshot, options->snapshot_base,
+                                           options->snapshot_fd != 0 ? (int)options->snapshot_fd : -1};
+    if (c->plan.has_process || is_session(&session)) {
+        ret = prewarm_prepare(&c->arena, is_session(&session) ? &session : NULL, prewarm, err);
         if (ret < 0)
             return ret;
     }

@@ -178,40 +178,51 @@ int prewarm_look(struct arena *a, struct prewarm *prewarm, struct error *err)
                                     : 0;
 }
 
+/* Open the snapshot, or copy the descriptor of the socket over which it will come. */
+static int take_file(const struct session_source *source, const char *path, struct prewarm *prewarm,
+                     struct error *err)
+{
+    struct snapshot *snapshot = &prewarm->entry.mapped;
+    if (prewarm->received) {
+        prewarm->entry.file = fcntl(source->socket, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        return prewarm->entry.file < 0 ? error_set(err, -errno, "copy descriptor %d", source->socket) : 0;
+    }
+    prewarm->entry.file = session_open(path, snapshot, err);
+    if (prewarm->entry.file < 0)
+        return prewarm->entry.file;
+    return session_open_base(path, snapshot, source->base, &prewarm->base, err);
+}
+
 /* Continue a session, or fail: a cold start would lose its state. */
-static int take_session(struct arena *a, const char *session, const char *base, struct prewarm *prewarm,
+static int take_session(struct arena *a, const struct session_source *source, struct prewarm *prewarm,
                         struct error *err)
 {
+    const char *path = source->path != NULL ? source->path : "--snapshot-fd";
     if (prewarm == NULL || prewarm->decision.reason != NULL)
-        return error_text(err, -ENOTSUP, "cannot continue from '%s': %s", session,
+        return error_text(err, -ENOTSUP, "cannot continue from '%s': %s", path,
                           prewarm != NULL ? prewarm->decision.reason : "the program is not CPython");
     prewarm->decision.mode = WARM_REQUIRE;
     prewarm->session = true;
     prewarm->entry.answer = STORE_READY;
-    prewarm->entry.file = session_open(session, &prewarm->entry.mapped, err);
-    if (prewarm->entry.file < 0)
-        return prewarm->entry.file;
-    int ret = session_open_base(session, &prewarm->entry.mapped, base, &prewarm->base, err);
+    prewarm->received = source->path == NULL;
+    if (prewarm->received && prewarm->start->process->selinux.label != NULL)
+        return error_text(err, -ENOTSUP, "'%s' cannot have an SELinux label: give --snapshot", path);
+    int ret = take_file(source, path, prewarm, err);
     if (ret < 0)
         return ret;
     const char *reason = refusal(a, prewarm);
     if (reason != NULL)
-        return error_text(err, -EACCES, "cannot continue from '%s': %s", session, reason);
+        return error_text(err, -EACCES, "cannot continue from '%s': %s", path, reason);
     return restore_launch(a, prewarm, err);
 }
 
-static int prepare_session(struct arena *a, const char *session, const char *base, struct prewarm *prewarm,
-                           struct error *err)
-{
-    int ret = take_session(a, session, base, prewarm, err);
-    return ret < 0 ? error_classify(err, ERROR_SNAPSHOT_UNFIT, ret) : ret;
-}
-
-int prewarm_prepare(struct arena *a, const char *session, const char *base, struct prewarm *prewarm,
+int prewarm_prepare(struct arena *a, const struct session_source *session, struct prewarm *prewarm,
                     struct error *err)
 {
-    if (session != NULL)
-        return prepare_session(a, session, base, prewarm, err);
+    if (session != NULL) {
+        int ret = take_session(a, session, prewarm, err);
+        return ret < 0 ? error_classify(err, ERROR_SNAPSHOT_UNFIT, ret) : ret;
+    }
     if (prewarm == NULL)
         return 0;
     struct warm_plan *decision = &prewarm->decision;

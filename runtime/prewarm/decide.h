@@ -26,11 +26,17 @@ int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **
  * `plan`. Return 0 or a negative errno. */
 int prewarm_look(struct arena *a, struct prewarm *prewarm, struct error *err);
 
-/* Take the snapshot, or build it if its time has come. With `session`, continue the session in this file.
+/* Where a session is that a program continues. */
+struct session_source {
+    const char *path, *base; /* the snapshot, and the one that it refers to or NULL */
+    int socket;              /* if `path` is NULL: both come later as descriptors (session_receive) */
+};
+
+/* Take the snapshot, or build it if its time has come. With `session`, not NULL, continue that session.
  * Afterwards the launch of the process restores the snapshot, or decision.reason tells why the start is cold.
  * `prewarm` may be NULL. Return 0, or in mode "require" a negative errno. If the program cannot be seen from
  * outside, the child fails instead. A session that cannot be continued is an error in every mode. */
-int prewarm_prepare(struct arena *a, const char *session, const char *base, struct prewarm *prewarm,
+int prewarm_prepare(struct arena *a, const struct session_source *session, struct prewarm *prewarm,
                     struct error *err);
 
 /* Build the snapshot now, regardless of the store's records about this program. Return 0 or a negative

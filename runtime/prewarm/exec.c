@@ -30,7 +30,7 @@ static int plan_launch(const struct runtime_options *rt, struct execution *x, st
                             .exec = true,
                             .traceable = x->late};
     ret = prewarm_decide(&x->arena, start, &prewarm, err);
-    return ret < 0 ? ret : prewarm_prepare(&x->arena, NULL, NULL, prewarm, err);
+    return ret < 0 ? ret : prewarm_prepare(&x->arena, NULL, prewarm, err);
 }
 
 int prewarm_exec(const struct runtime_options *rt, const struct exec_options *options, int *exit_code,

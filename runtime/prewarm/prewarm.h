@@ -21,8 +21,10 @@ struct prewarm {
     /* For a session: the snapshot, without manifest or name. */
     struct store_entry entry;
     bool session; /* the program continues a saved session */
-    int agent;    /* the agent in a sealed memfd, -1 when cold */
-    int base;     /* the snapshot that has the other pages of the session, -1: none */
+    /* The child receives that snapshot and `base` over a socket, which is `entry.file` until then. */
+    bool received;
+    int agent; /* the agent in a sealed memfd, -1 when cold */
+    int base;  /* the snapshot that has the other pages of the session, -1: none */
     /* The runtime and the child compare files at the same time, and take them from this queue, which they
      * share. NULL: the child compares them alone. */
     struct manifest_queue *queue;

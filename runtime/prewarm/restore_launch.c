@@ -29,6 +29,7 @@
 #include "warm/manifest/manifest.h"
 #include "warm/restore/restore.h"
 #include "warm/root_view.h"
+#include "warm/session.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
@@ -265,9 +266,20 @@ static int check_again(const struct process_plan *plan, int root, struct error *
                                   plan->cwd, err);
 }
 
+/* Wait for the snapshot of the session. */
+static int receive(struct prewarm *prewarm, struct error *err)
+{
+    if (!prewarm->received)
+        return 0;
+    const int socket = prewarm->entry.file;
+    prewarm->entry.file = session_receive(socket, &prewarm->entry.mapped, &prewarm->base, err);
+    close(socket);
+    return prewarm->entry.file < 0 ? prewarm->entry.file : 0;
+}
+
 static int confine(struct process_plan *plan, const char *program, struct error *err)
 {
-    const struct prewarm *prewarm = plan->launch->state;
+    struct prewarm *prewarm = plan->launch->state;
     int ret = credentials_apply_no_new_privs(&plan->credentials, err);
     if (ret < 0)
         return ret;
@@ -278,6 +290,8 @@ static int confine(struct process_plan *plan, const char *program, struct error 
     if (root < 0)
         return error_set(err, -errno, "open the container's root");
     ret = check_again(plan, root, err);
+    if (ret == 0)
+        ret = receive(prewarm, err);
     if (ret < 0)
         return ret;
     if (prewarm->restore == NULL) {

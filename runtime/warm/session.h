@@ -38,4 +38,9 @@ int session_open(const char *path, struct snapshot *out, struct error *err);
 int session_open_base(const char *path, const struct snapshot *snapshot, const char *base, int *out,
                       struct error *err);
 
+/* Wait for a snapshot, and its base if it has one, which come over a socket as descriptors for reading.
+ * Others may not open them; their owner may be a user that this process cannot see. The result is that of
+ * session_open and session_open_base. */
+int session_receive(int socket, struct snapshot *out, int *base, struct error *err);
+
 #endif

@@ -328,16 +328,22 @@ with subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVN
     theirs.close()
     if sys.argv[2] == "yes":
         ours.send(b"x")
-        print(ours.recv(9), ours.recv(9))
-        subprocess.run([sys.argv[1], "kill", "box", "KILL"], check=True)
+        print(ours.recv(9))
     ours.close()
 print(run.returncode)
 PYTHON
     }
     asked=$(ask yes)
-    [[ $asked == "b'n' b''"$'\n'137 && $(ask no) == 137 && ! -e $RUNTIME_STATE/box ]]
+    [[ $asked == "b'n'"$'\n'137 && $(ask no) == 137 && ! -e $RUNTIME_STATE/box ]]
 
-    fails 1 "option '--compare-fd': descriptor 99" runtime run --bundle bundle --compare-fd 99 box
+    local option
+    for option in compare-fd snapshot-fd; do
+        fails 1 "option '--$option': descriptor 99" runtime run --bundle bundle "--$option" 99 box
+    done
+    # 0 is none.
+    fails 1 "cannot continue from 'file'" runtime run --bundle bundle --snapshot-fd 0 --snapshot file box
+    fails 1 "option '--snapshot-fd' excludes '--snapshot'" runtime run --bundle bundle --snapshot-fd 1 --snapshot file box
+    fails 1 "cannot continue from '--snapshot-fd': the program is not CPython" runtime run --bundle bundle --snapshot-fd 1 box
     [[ ! -e $RUNTIME_STATE/box ]]
 }
 

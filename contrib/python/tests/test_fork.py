@@ -19,10 +19,11 @@ from pysbx.base.directories import cache_directory
 from pysbx.base.option_names import spoken_as
 from pysbx.base.runtime import build_snapshot
 from pysbx.calls.prepare import prepare
+from pysbx.container import ready
 from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
 from pysbx.options.options import make_options
-from tests.conftest import descriptors, own_containers
+from tests.conftest import containers, descriptors, own_containers
 from tests.servers import killed_owner, wait_until
 from tests.test_session import STUBBORN
 
@@ -113,6 +114,31 @@ def test_a_session_goes_on_while_it_is_saved(session: Sandbox, monkeypatch: pyte
     assert value(session, processes) == "3"
     session._drop_copy(copy.container, copy.number)
     wait_until(lambda: value(session, processes) == "2")
+
+
+def test_the_container_of_a_fork_begins_before_the_session_is_saved(
+    session: Sandbox,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That of a rollback waits since the checkpoint. They end without a command of the runtime."""
+    value(session, "x = 1")
+    save, counts, ended = runtime.save_process, [], []
+
+    def saved(*arguments: Any, **more: Any) -> Any:
+        counts.append(len([name for name in containers() if f"-{os.getpid()}-" in name]))
+        return save(*arguments, **more)
+
+    monkeypatch.setattr(runtime, "save_process", saved)
+    monkeypatch.setattr(runtime, "kill", ended.append)
+    with session.fork() as fork:
+        assert value(fork, "x") == "1"
+    assert (counts, ended) == ([2], [])
+    point = session.checkpoint()
+    wait_until(lambda: any(pool.waiting for pool in ready._pools.values()))
+    [[(waiting, _)]] = [pool.waiting for pool in ready._pools.values() if pool.waiting]
+    session.rollback(point)
+    assert session._container is waiting
+    assert value(session, "x") == "1"
 
 
 def test_a_copy_that_is_refused_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

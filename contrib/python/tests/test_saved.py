@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import json
 import os
@@ -12,6 +13,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import stat
 import struct
 import subprocess
@@ -29,8 +31,10 @@ from pysbx import Checkpoint, Mount, Sandbox, SandboxError, SandboxOptionError
 from pysbx.base import runtime
 from pysbx.base.directories import cache_directory
 from pysbx.calls import saved
+from pysbx.calls.prepare import prepare
 from pysbx.command.main import main
 from pysbx.container import answer_frame
+from pysbx.container.container import FOR_STATE, Container
 from tests.conftest import descriptors, own_containers
 from tests.test_fork import session, value, warm  # noqa: F401 (fixtures)
 
@@ -293,7 +297,8 @@ def continued(taken: saved.Saved, memory: bytes, base: int) -> Sandbox:
     """Continue from a state that a program keeps, with other memory or another base."""
     with tempfile.TemporaryFile(buffering=0) as file:
         file.write(memory + os.pread(taken.descriptor, taken.rest, taken.memory))
-        kept = saved.Saved(os.dup(file.fileno()), len(memory), taken.rest, base=os.dup(base) if base >= 0 else -1)
+        given = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDONLY)
+        kept = saved.Saved(given, len(memory), taken.rest, base=os.dup(base) if base >= 0 else -1)
     made = Sandbox(timeout_sec=5)
     with kept:
         made._continue_from(kept, "restored")
@@ -362,6 +367,43 @@ def test_another_base_or_none_is_named(session: Sandbox, tmp_path: Path) -> None
                 continued(taken, memory, other.fileno())
         with pytest.raises(SandboxError, match=r"needs the pages of snapshot '[0-9a-f]+'"):
             continued(taken, memory, -1)
+
+
+@pytest.mark.parametrize(
+    ("passes", "reason"),
+    [
+        (lambda taken: [], "one or two descriptors must come with the first byte"),
+        (lambda taken: [taken.descriptor], "needs the pages of snapshot '[0-9a-f]+', which did not come"),
+        (lambda taken: [taken.base, taken.base], "it is not the snapshot of a session"),
+        (lambda taken: [taken.descriptor, taken.descriptor], "its base, snapshot '[0-9a-f]+', was changed or replaced"),
+        (lambda taken: [taken.descriptor, taken.base, taken.base], "one or two descriptors must come"),
+        (lambda taken: [os.open(f"/proc/self/fd/{taken.descriptor}", os.O_RDWR)], "is not for reading only"),
+        (lambda taken: [os.open("/etc/passwd", os.O_RDONLY)], "is not private"),
+        (lambda taken: [os.open("/", os.O_RDONLY)], "it is not a regular file"),
+        (None, "its socket was closed before the snapshot came"),
+    ],
+)
+def test_what_comes_instead_of_a_snapshot_is_named(
+    session: Sandbox,  # noqa: F811
+    passes: Any,
+    reason: str,
+) -> None:
+    """A container waits for descriptors of a snapshot and its base."""
+    session.run("x = 1")
+    with session._capture("saved") as taken:
+        waiting = Container(prepare(session.options), waits=FOR_STATE)
+        order = waiting._order
+        assert order is not None
+        if passes is None:
+            order.shutdown(socket.SHUT_WR)
+        else:
+            passed = passes(taken)
+            order.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", passed))] if passed else [])
+            for descriptor in {*passed} - {taken.descriptor, taken.base}:
+                os.close(descriptor)
+        with waiting, pytest.raises(SandboxError, match=reason):
+            waiting.exchange({"op": "list"}, 20, last=False)
+    assert value(session, "x") == "1"
 
 
 def test_a_library_that_was_replaced_is_named(tmp_path: Path, path: Path) -> None:

@@ -293,7 +293,8 @@ def capture(save: Callable[[int], tuple[Message, int]]) -> Saved:
         state, base = save(file.fileno())
         try:
             memory, rest = _append(file.fileno(), {"options": {}}, state)
-            return Saved(os.dup(file.fileno()), memory, rest, base=base)
+            kept = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDONLY | os.O_CLOEXEC)
+            return Saved(kept, memory, rest, base=base)
         except OSError:
             if base >= 0:
                 os.close(base)

@@ -129,6 +129,8 @@ class Sandbox(Filed):
             raise ValueError(f"count: {count!r} is not a number of sessions")
         made = [self._another() for _ in range(1 if count is None else count)]
         try:
+            for one in made[:1]:
+                one._expect(self)
             with self._capture("forked") as saved:
                 for first in range(0, len(made), AT_ONCE):
                     some = made[first : first + AT_ONCE]
@@ -152,6 +154,7 @@ class Sandbox(Filed):
             SandboxError: as fork(); the other session has ended then.
         """
         try:
+            fork._expect(self)
             with self._capture("forked") as saved:
                 fork._continue_from(saved, "forked")
         except BaseException:
@@ -193,10 +196,23 @@ class Sandbox(Filed):
             saved.sites, saved.baseline = copy.sites, copy.baseline
         return saved
 
+    def _expect(self, source: Sandbox) -> None:
+        """Let a container begin that waits for the state of another session, which is saved meanwhile."""
+        if source._container is not None and source._container.warm and not source._paused:
+            self._bundle = prepare(self.options)
+            if not self._bundle.labelled:
+                self._container = ready.take_for_state(self._bundle, self._on_output, self._cancel)
+
     def _begin_saved(self, saved: Saved) -> None:
-        """Let a new container start from a saved state; _continue() waits for it."""
-        self._bundle = prepare(self.options)
-        self._container = Container(self._bundle, self._on_output, self._cancel, saved.descriptor, base=saved.base)
+        """Let a container start from a saved state; _continue() waits for it."""
+        if self._container is None:
+            self._bundle = prepare(self.options)
+            if self._bundle.labelled:
+                parts = saved.descriptor, saved.base
+                self._container = Container(self._bundle, self._on_output, self._cancel, *parts)
+                return
+            self._container = ready.take_for_state(self._bundle, self._on_output, self._cancel)
+        self._container.restore(saved.descriptor, saved.base)
 
     def _continue_from(self, saved: Saved, done: str) -> None:
         """Begin in a new container, from a saved state: see _continue."""
@@ -417,6 +433,8 @@ class Sandbox(Filed):
                 raise SandboxError(f"the checkpoints take more than {MOST_BYTES >> 30} GiB together: remove one")
 
         check(0)
+        if self._bundle is not None:
+            ready.expect_state(self._bundle)
         made = Checkpoint(self._capture("saved"), self._remove_checkpoint)
         with self._lock:
             try:

@@ -5,6 +5,7 @@ No thread and no process besides the runtime's: the caller's thread waits for ev
 
 from __future__ import annotations
 
+import array
 import contextlib
 import itertools
 import math
@@ -64,6 +65,8 @@ KILL_AGAIN_SEC = 0.1
 # Code in a session may catch an interrupt, or may not have begun when the first one comes.
 INTERRUPT_AGAIN_SEC = 0.5
 MAX_REASON = 1000
+# How a container can wait for its use: for a call that takes it as it is, and for the state of a session.
+FOR_CALL, FOR_STATE = "--compare-fd", "--snapshot-fd"
 FITS = b"y"  # the answer of a runtime that has compared files: run --compare-fd
 DESCRIPTOR = struct.Struct("i")
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
@@ -111,10 +114,10 @@ class Container:
         on_output: OutputCallback | None = None,
         cancel: int = -1,
         snapshot: int = -1,
-        *,
         base: int = -1,
+        *,
         keeps_files: bool = True,
-        waits: bool = False,
+        waits: str = "",
     ) -> None:
         """Start the container.
 
@@ -127,7 +130,7 @@ class Container:
                 there.
             base: the descriptor that it has returned.
             keeps_files: whether collect() will be called.
-            waits: a later call uses it, by order() and begin().
+            waits: FOR_CALL: order() and begin() use it later; FOR_STATE: restore() does.
         """
         self._poll = unpatched.make_poll()
         self.streams = Streams(bundle.options.output_limit, self._poll, on_output)
@@ -179,7 +182,7 @@ class Container:
         if bundle.labelled:
             run += ["--config", f"/proc/self/fd/{CONFIGURATION}"]
         if self._waits:
-            run += ["--compare-fd", str(ORDER)]
+            run += [self._waits, str(ORDER)]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
         if bundle.options.isolation == "process":
             from pysbx.container import isolation  # noqa: PLC0415 (few sandboxes are such)
@@ -234,14 +237,24 @@ class Container:
             fits = bool(poll.poll(GRACE_SEC * 1000)) and self._order.recv(1, socket.MSG_DONTWAIT) == FITS
         if not fits:
             return False
-        self._order.close()
-        self._order = None
-        self.streams.on_output, self._cancel, self._keeps_files = on_output, cancel, keeps_files
+        self._keeps_files = keeps_files
+        return self.use(on_output, cancel)
+
+    def use(self, on_output: OutputCallback | None, cancel: int) -> bool:
+        """Give a container that waits to its user: see __init__. Return False if it has ended."""
+        self.streams.on_output, self._cancel = on_output, cancel
         if cancel >= 0:
             self._poll.register(cancel, READABLE)
         self._proxy = _proxy_for(self.options)
         self._began = time.monotonic()
-        return True
+        return not self._process.has_ended(0.0)
+
+    def restore(self, snapshot: int, base: int) -> None:
+        """Let a container that waits for it continue from a snapshot: descriptors for reading; see __init__."""
+        assert self._order is not None
+        passed = array.array("i", [snapshot, base] if base >= 0 else [snapshot])
+        with contextlib.suppress(OSError):  # it has ended
+            self._order.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)])
 
     def abandon(self) -> None:
         """Close the descriptors of a container that belongs to the process of which this one is a fork."""
@@ -519,7 +532,9 @@ class Container:
 
     def _end(self) -> None:
         """Let every process of the container be killed."""
-        if self._order is not None:  # the runtime removes a container that has not begun
+        if self._order is not None:  # the runtime removes the container
+            with contextlib.suppress(OSError):  # a fork of this program may have a copy, so it is not only closed
+                self._order.shutdown(socket.SHUT_RDWR)
             self._order.close()
             self._order = None
             if self._process.has_ended(KILL_AGAIN_SEC):

@@ -1,8 +1,9 @@
-"""Ready containers: created, and waiting for the request of a call.
+"""Ready containers: created, and waiting for the request of a call, or for the state of a session.
 
 The worker of a container that waits has sent its greeting, and has run nothing of a caller. It is used once, after its
-runtime has compared the files of the snapshot (run --compare-fd). The sources of mounts are compared here. The kernel
-closes the runtime's socket when this program ends, so the container is removed then.
+runtime has compared the files of the snapshot (run --compare-fd). A container that waits for a state has no program
+yet (run --snapshot-fd). The sources of mounts are compared here. The kernel closes the runtime's socket when this
+program ends, so the container is removed then.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 from pysbx.base import children, log
 from pysbx.container import unpatched
 from pysbx.container.bundle import Bundle
-from pysbx.container.container import GRACE_SEC, Container
+from pysbx.container.container import FOR_CALL, FOR_STATE, GRACE_SEC, Container
 from pysbx.container.streams import OutputCallback
 from pysbx.options.options import Options
 
@@ -50,6 +51,7 @@ class _Pool:
 
     Attributes:
         bundle: the bundle.
+        waits: see Container.
         used: when the last one was taken, by time.monotonic().
         uses: number of calls since the first.
         ended: when the last call has ended.
@@ -58,6 +60,7 @@ class _Pool:
     """
 
     bundle: Bundle
+    waits: str = FOR_CALL
     used: float = 0.0
     uses: int = 0
     ended: float = 0.0
@@ -65,7 +68,7 @@ class _Pool:
     waiting: deque[tuple[Container, Any]] = field(default_factory=deque)
 
 
-_pools: dict[int, _Pool] = {}
+_pools: dict[tuple[int, str], _Pool] = {}
 _ending: deque[tuple[Container, float]] = deque()  # and when they are killed
 _changed = threading.Condition()
 _thread: threading.Thread | None = None
@@ -154,7 +157,7 @@ class Taken:
         self._then: Any = None
         if bundle is not None and bundle.options.ready:
             with _changed:
-                pool = _pools.get(id(bundle))
+                pool = _pools.get((id(bundle), FOR_CALL))
                 if pool is not None and pool.waiting:
                     self._container, self._then = pool.waiting.popleft()
                     self._container.order()
@@ -175,8 +178,7 @@ class Taken:
 
     def _pool(self, bundle: Bundle) -> _Pool | None:
         """Count a use of the bundle, and return its pool, or None if none of its containers may wait."""
-        options = bundle.options
-        if not options.ready or options.isolation == "process" or not children.are_reported():
+        if not _may_wait(bundle.options):
             return None
         with _changed:
             pool = _pool_of(bundle)
@@ -226,6 +228,32 @@ def take(bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = 
         return taken.begin(bundle, on_output, cancel)
 
 
+def take_for_state(bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1) -> Container:
+    """Return a container of a bundle that waits for the state of a session: see Container.restore."""
+    with _changed:
+        pool = _pools.get((id(bundle), FOR_STATE))
+        found = pool.waiting.popleft() if pool is not None and pool.waiting else None
+    if found is not None:
+        container, then = found
+        if then == _circumstances(bundle) and container.use(on_output, cancel):
+            return container
+        container.close()
+    return Container(bundle, on_output, cancel, waits=FOR_STATE)
+
+
+def expect_state(bundle: Bundle) -> None:
+    """Let a container be made in the background, which take_for_state() will take soon."""
+    if _may_wait(bundle.options) and not bundle.labelled:
+        with _changed:
+            pool = _pool_of(bundle, FOR_STATE)
+            pool.used, pool.uses = time.monotonic(), USES
+            _refill(pool)
+
+
+def _may_wait(options: Options) -> bool:
+    return bool(options.ready) and options.isolation != "process" and children.are_reported()
+
+
 def _reaches_outside(options: Options) -> bool:
     """Tell whether a program that goes on after its answer could have an effect that the caller sees."""
     return options.allow_network.kind in ("host", "hosts") or not all(mount.readonly for mount in options.mounts)
@@ -233,8 +261,7 @@ def _reaches_outside(options: Options) -> bool:
 
 def end(container: Container) -> None:
     """Kill a container, of which nothing more is wanted; if nothing outside can notice, in the background."""
-    options = container.options
-    if options.ready and options.isolation != "process" and children.are_reported() and not _reaches_outside(options):
+    if _may_wait(container.options) and not _reaches_outside(container.options):
         with _changed:
             _start_thread()
         if _end_later(container, 0.0):
@@ -269,10 +296,10 @@ def _see_end(container: Container, until: float) -> None:
         _ending.append((container, until))
 
 
-def _pool_of(bundle: Bundle) -> _Pool:
+def _pool_of(bundle: Bundle, waits: str = FOR_CALL) -> _Pool:
     """Return the pool of a bundle, which is the last now. Forget the first ones, if there are too many."""
-    pool = _pools.pop(id(bundle), None) or _Pool(bundle)
-    _pools[id(bundle)] = pool
+    pool = _pools.pop((id(bundle), waits), None) or _Pool(bundle, waits)
+    _pools[id(bundle), waits] = pool
     for key, one in list(_pools.items())[:-MOST_POOLS]:
         if not one.waiting:
             del _pools[key]
@@ -290,14 +317,18 @@ def _end(pool: _Pool, container: Container) -> None:
 
 def _refill(pool: _Pool) -> None:
     """Let the thread make the containers that a pool lacks."""
-    if _pools.get(id(pool.bundle)) is pool and _is_wanted(pool):
+    if _is_known(pool) and _is_wanted(pool):
         pool.lacks = True
         _start_thread()
         _changed.notify_all()
 
 
+def _is_known(pool: _Pool) -> bool:
+    return _pools.get((id(pool.bundle), pool.waits)) is pool
+
+
 def _is_wanted(pool: _Pool) -> bool:
-    most = pool.bundle.options.ready
+    most = pool.bundle.options.ready if pool.waits == FOR_CALL else 1
     return pool.uses >= (USES if most == 1 else 1) and len(pool.waiting) < most
 
 
@@ -360,11 +391,11 @@ def _fill(pool: _Pool) -> None:
     circumstances = _circumstances(pool.bundle)
     made = None
     with contextlib.suppress(Exception):  # the call that comes next fails for the same reason, and says so
-        made = Container(pool.bundle, waits=True)
+        made = Container(pool.bundle, waits=pool.waits)
     with _changed:
         if made is None or circumstances is None:
             pool.uses = 0
-        elif _pools.get(id(pool.bundle)) is pool:
+        elif _is_known(pool):
             pool.waiting.append((made, circumstances))
             made = None
     if made is not None:
