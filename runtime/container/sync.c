@@ -84,12 +84,11 @@ static ssize_t sync_receive_any(int fd, struct packet *p, struct beside *beside)
         char space[CMSG_SPACE(sizeof(struct ucred))];
         struct cmsghdr aligned;
     } control;
-    const size_t size = beside->type == SCM_RIGHTS ? sizeof(int) : sizeof(struct ucred);
+    /* CMSG_SPACE has room for a second descriptor, which the kernel would open too. */
+    const size_t size = beside->type == SCM_RIGHTS ? CMSG_LEN(sizeof(int)) : CMSG_SPACE(sizeof(struct ucred));
     struct iovec data = {p, sizeof(*p)};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = (socklen_t)CMSG_SPACE(size)};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = (socklen_t)size};
     if (beside->type == 0)
         return RETRY(recv(fd, p, sizeof(*p), 0));
     ssize_t n = RETRY(recvmsg(fd, &message, MSG_CMSG_CLOEXEC));
@@ -100,6 +99,10 @@ static ssize_t sync_receive_any(int fd, struct packet *p, struct beside *beside)
         memcpy(&beside->descriptor, CMSG_DATA(head), sizeof(int));
     else
         memcpy(&beside->sender, CMSG_DATA(head), sizeof(beside->sender));
+    if ((message.msg_flags & MSG_CTRUNC) != 0) {
+        errno = EPROTO;
+        return -1;
+    }
     return n;
 }
 

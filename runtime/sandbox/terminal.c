@@ -175,11 +175,12 @@ int terminal_receive_master(int socket, struct error *err)
     union socket_message control = {0};
     char text[64];
     struct iovec name = {.iov_base = text, .iov_len = sizeof(text)};
+    /* Not CMSG_SPACE: it has room for a second descriptor, which the kernel would open too. */
     struct msghdr message = {
         .msg_iov = &name,
         .msg_iovlen = 1,
         .msg_control = &control,
-        .msg_controllen = sizeof(control.space),
+        .msg_controllen = CMSG_LEN(sizeof(int)),
     };
     ssize_t n = RETRY(recvmsg(socket, &message, MSG_CMSG_CLOEXEC));
     if (n < 0)
@@ -187,12 +188,12 @@ int terminal_receive_master(int socket, struct error *err)
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (n == 0 || header == NULL)
         return error_text(err, -ECONNRESET, "the container ended before it had a terminal");
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-        header->cmsg_len != CMSG_LEN(sizeof(int)))
+    cleanup_fd int master = -1;
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+        memcpy(&master, CMSG_DATA(header), sizeof(int));
+    if (master < 0 || (message.msg_flags & MSG_CTRUNC) != 0)
         return error_text(err, -EPROTO, "receive the container's terminal: not one descriptor");
-    int master;
-    memcpy(&master, CMSG_DATA(header), sizeof(int));
-    return master;
+    return fd_steal(&master);
 }
 
 int terminal_place(int slave, struct error *err)
