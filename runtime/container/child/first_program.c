@@ -10,35 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* The compiler may not call functions that are not copied. */
-#define ALONE                                                                                                \
-    __attribute__((no_stack_protector, no_sanitize("address", "undefined"), target("general-regs-only")))
-
-static inline __attribute__((always_inline)) ALONE long call(long number, long a, long b, long c, long d,
-                                                             long e, long f)
-{
-#if defined(__x86_64__)
-    long result;
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-#else /* aarch64 */
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    register long x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
-    return x0;
-#endif
-}
+#include "base/system_call.h"
 
 /* The kernel starts a program with the arguments on the stack. */
 #if defined(__x86_64__)
@@ -65,14 +37,15 @@ __asm__(".pushsection pysbx_first,\"ax\",%progbits\n"
 /* Return whether to pass on a signal. Processes of the container have a number here, and those outside
  * have none. A terminal that is closed tells only the leader of the session. All its other signals reach the
  * program as well. */
-static inline __attribute__((always_inline)) ALONE bool comes_from_outside(long number, const siginfo_t *info)
+static inline __attribute__((always_inline)) SYSTEM_CALL_ALONE bool comes_from_outside(long number,
+                                                                                       const siginfo_t *info)
 {
     if (number == SIGCHLD)
         return false;
     return (info->si_code <= 0 && info->si_pid == 0) || (number == SIGHUP && info->si_code == SI_KERNEL);
 }
 
-__attribute__((section("pysbx_first"), used, visibility("hidden"))) ALONE _Noreturn void
+__attribute__((section("pysbx_first"), used, visibility("hidden"))) SYSTEM_CALL_ALONE _Noreturn void
 first_main(const long *stack)
 {
     const uint64_t all = ~0ULL, name = 0x74696e69; /* "init" */
@@ -83,18 +56,20 @@ first_main(const long *stack)
         program = program * 10 + (*digit - '0');
     info.si_code = SI_KERNEL;
     info.si_pid = 0;
-    call(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
-    call(SYS_prctl, PR_SET_NAME, (long)&name, 0, 0, 0, 0);
-    long page = call(SYS_mmap, 0, FIRST_REPORT_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, FIRST_REPORT_FD, 0);
-    call(SYS_close, FIRST_REPORT_FD, 0, 0, 0, 0, 0);
+    system_call_long(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
+    system_call_long(SYS_prctl, PR_SET_NAME, (long)&name, 0, 0, 0, 0);
+    long page = system_call_long(SYS_mmap, 0, FIRST_REPORT_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                 FIRST_REPORT_FD, 0);
+    system_call_long(SYS_close, FIRST_REPORT_FD, 0, 0, 0, 0, 0);
     do {
-        while ((ended = call(SYS_wait4, -1, (long)&status, WNOHANG, 0, 0, 0)) > 0 && ended != program)
+        while ((ended = system_call_long(SYS_wait4, -1, (long)&status, WNOHANG, 0, 0, 0)) > 0 &&
+               ended != program)
             ;
         if (ended == program)
             break;
-        long got = call(SYS_rt_sigtimedwait, (long)&all, (long)&info, 0, sizeof(all), 0, 0);
+        long got = system_call_long(SYS_rt_sigtimedwait, (long)&all, (long)&info, 0, sizeof(all), 0, 0);
         if (got > 0 && comes_from_outside(got, &info))
-            call(SYS_kill, program, got, 0, 0, 0, 0);
+            system_call_long(SYS_kill, program, got, 0, 0, 0, 0);
     } while (true);
     if (page > 0) {
         ((volatile int *)page)[FIRST_STATUS] = status;
@@ -102,5 +77,5 @@ first_main(const long *stack)
     }
     const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     for (;;)
-        call(SYS_exit_group, code, 0, 0, 0, 0, 0);
+        system_call_long(SYS_exit_group, code, 0, 0, 0, 0, 0);
 }
