@@ -19,7 +19,7 @@ build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev
 cache       | ccache
 demo        | podman crun conmon catatonit netavark iptables slirp4netns uidmap iproute2 util-linux procps mmdebstrap python3 python3-venv
 fresh       | mmdebstrap git util-linux
-test        | podman buildah conmon catatonit netavark aardvark-dns iptables nftables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats procps busybox-static python3 python3-pexpect attr strace gcc libc6-dev
+test        | podman criu buildah conmon catatonit netavark aardvark-dns iptables nftables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats procps busybox-static python3 python3-pexpect attr strace gcc libc6-dev
 package     | python3 python3-venv
 lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy python3 python3-venv
 docs        | python3 python3-venv
