@@ -238,16 +238,16 @@ class Container:
         if not fits:
             return False
         self._keeps_files = keeps_files
-        return self.use(on_output, cancel)
+        self.use(on_output, cancel)
+        return True
 
-    def use(self, on_output: OutputCallback | None, cancel: int) -> bool:
-        """Give a container that waits to its user: see __init__. Return False if it has ended."""
+    def use(self, on_output: OutputCallback | None, cancel: int) -> None:
+        """Give a container that waits to its user: see __init__."""
         self.streams.on_output, self._cancel = on_output, cancel
         if cancel >= 0:
             self._poll.register(cancel, READABLE)
         self._proxy = _proxy_for(self.options)
         self._began = time.monotonic()
-        return not self._process.has_ended(0.0)
 
     def restore(self, snapshot: int, base: int) -> None:
         """Let a container that waits for it continue from a snapshot: descriptors for reading; see __init__."""
@@ -579,6 +579,11 @@ class Container:
                 self._close()
         elif self._process.pidfd >= 0:
             self._close()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its runtime has ended."""
+        return self._process.has_ended(0.0)
 
     def close_if_ended(self, timeout: float) -> bool:
         """Wait so many seconds for its end, and tell whether it has come. Output is not read any more."""

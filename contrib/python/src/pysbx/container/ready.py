@@ -235,7 +235,8 @@ def take_for_state(bundle: Bundle, on_output: OutputCallback | None = None, canc
         found = pool.waiting.popleft() if pool is not None and pool.waiting else None
     if found is not None:
         container, then = found
-        if then == _circumstances(bundle) and container.use(on_output, cancel):
+        if then == _circumstances(bundle) and not container.has_ended:
+            container.use(on_output, cancel)
             return container
         container.close()
     return Container(bundle, on_output, cancel, waits=FOR_STATE)
