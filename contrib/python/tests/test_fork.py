@@ -116,6 +116,21 @@ def test_a_session_goes_on_while_it_is_saved(session: Sandbox, monkeypatch: pyte
     wait_until(lambda: value(session, processes) == "2")
 
 
+def test_forks_share_the_data_of_the_interpreter_and_of_libraries(session: Sandbox) -> None:
+    """It is mapped from the snapshot, and not copied to memory of their own."""
+    found = """
+import _decimal
+def mapping(address):
+    for line in open("/proc/self/maps"):
+        first, last = (int(part, 16) for part in line.split()[0].split("-"))
+        if first <= address < last:
+            return line.split()[3] != "00:00"
+[mapping(id(int)), mapping(id(_decimal.Decimal)), mapping(id(object()))]
+"""
+    with session.fork() as fork, fork.fork() as second:
+        assert [value(one, found) for one in (fork, second)] == ["[True, True, True]"] * 2
+
+
 def test_the_container_of_a_fork_begins_before_the_session_is_saved(
     session: Sandbox,
     monkeypatch: pytest.MonkeyPatch,

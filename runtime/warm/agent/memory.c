@@ -19,7 +19,7 @@
 
 enum { PAGE = 4096 };
 
-/* The list: arenas in any order, then the zeros of libraries, which are listed anew each time. If it is full,
+/* The list: arenas in any order, then the data of libraries, which is listed anew each time. If it is full,
  * the rest is copied. */
 static struct warm_range ranges[WARM_RANGES_MAX];
 static size_t arena_count;
@@ -258,7 +258,9 @@ static uint64_t page_end(uint64_t address)
     return (address + PAGE - 1) / PAGE * PAGE;
 }
 
-static int add_zeros(struct loaded *loaded, unsigned long size, void *count)
+/* List the memory of a library that it may write to: its data, which a snapshot has and a restored process
+ * maps from there, and the zeros behind it. */
+static int add_data(struct loaded *loaded, unsigned long size, void *count)
 {
     (void)size;
     const Elf64_Phdr *headers = loaded->headers;
@@ -266,7 +268,7 @@ static int add_zeros(struct loaded *loaded, unsigned long size, void *count)
         const Elf64_Phdr *h = &headers[i];
         uint64_t start = loaded->address + h->p_vaddr;
         if (h->p_type == PT_LOAD && (h->p_flags & PF_W) != 0)
-            add(count, page_end(start + h->p_filesz), page_end(start + h->p_memsz));
+            add(count, start / PAGE * PAGE, page_end(start + h->p_memsz));
     }
     return 0;
 }
@@ -305,7 +307,7 @@ const struct warm_memory *memory_list(void)
     if (now.allocate == allocate_raw)
         PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &raw);
     size_t count = knows_arenas() ? arena_count : 0;
-    dl_iterate_phdr(add_zeros, &count);
+    dl_iterate_phdr(add_data, &count);
     list = (struct warm_memory){WARM_MEMORY_MAGIC, is_glibc_heap(), count, (uint64_t)ranges};
     return &list;
 }
