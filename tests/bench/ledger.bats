@@ -38,6 +38,6 @@ costs_are_expected() {
     costs_are_expected warm warm-pandas compare
 }
 
-@test "a call of a decorated function costs its caller what the ledger says, without and with a ready container" {
-    costs_are_expected call ready
+@test "a call of a decorated function costs its caller what the ledger says, without and with a ready container; and a run in a session" {
+    costs_are_expected call ready session
 }

@@ -66,6 +66,27 @@ nothing()
 os.access("{END}", os.F_OK)
 print(*(after - first for first, after in zip(before, used())))
 """
+SESSION = f"""
+import os, resource, time
+from pysbx import Sandbox
+
+def used():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_minflt, usage.ru_nvcsw
+
+with Sandbox(ready=0, warm="require") as session:
+    for _ in range(3):
+        session.run("1")
+    time.sleep(0.1)
+    before = used()
+    os.access("{BEGIN}", os.F_OK)
+    session.run("1")
+    after = used()
+    time.sleep(0.1)
+    os.access("{END}", os.F_OK)
+print(*(second - first for first, second in zip(before, after)))
+"""
+"""The worker's last system call ends during the last pause, which counts."""
 
 
 def calls(path: Path) -> Iterator[tuple[str, str, int, str]]:
@@ -93,10 +114,11 @@ def count_comparison(path: Path) -> Counter[str]:
     return Counter(own[begin:end])
 
 
-def count_calls(path: Path, *, alone: bool = False) -> Counter[str]:
+def count_calls(path: Path, *, alone: bool = False, every: bool = False) -> Counter[str]:
     """Count the system calls of the runtime and of its child until that executes the program.
 
-    If there are markers, count what the threads of the first process do between them, or only its first thread.
+    If there are markers, count what the threads of the first process do between them, or only its first thread, or
+    every process.
     """
     traced = list(calls(path))
     marked = any(BEGIN in text for *_, text in traced)
@@ -109,7 +131,7 @@ def count_calls(path: Path, *, alone: bool = False) -> Counter[str]:
     for task, name, result, text in traced:
         if BEGIN in text or END in text:
             counting = BEGIN in text
-        elif counting and task not in executed and (not marked or task in own):
+        elif counting and task not in executed and (not marked or every or task in own):
             counts[name] += 1
             if name in CLONES and result > 0:
                 counts["threads" if made[str(result)] else "processes"] += 1
@@ -250,16 +272,16 @@ class Costs:
             waiting.communicate(b"x")
         return count_comparison(output)
 
-    def call(self, ready: int) -> Counter[str]:
-        """Count a call of a decorated function for which so many containers are ready: the caller's own thread."""
+    def call(self, text: str, *words: str, every: bool = False) -> Counter[str]:
+        """Count what a program does between its markers: its first thread, or also every process of its sandboxes."""
         program = self.folder / "call.py"
-        program.write_text(CALL)
-        command = [os.environ["TEST_PYSBX"], str(program), str(ready)]
+        program.write_text(text)
+        command = [os.environ["TEST_PYSBX"], str(program), *words]
         os.environ["PYSBX_RUNTIME"] = self.runtime
         faults, switches = map(int, subprocess.check_output(command, text=True).split())
         output = self.folder / "trace"
         run([*STRACE, str(output), *command])
-        counts = count_calls(output, alone=True)
+        counts = count_calls(output, alone=True, every=every)
         counts[FAULTS], counts[SWITCHES] = faults, switches
         return counts
 
@@ -274,8 +296,9 @@ class Costs:
             "warm": lambda: self.warm("warm", LEAVE, ""),
             "warm-pandas": lambda: self.warm("warm-pandas", PANDAS, "pandas"),
             "compare": self.compare,
-            "call": lambda: self.call(0),
-            "ready": lambda: self.call(1),
+            "call": lambda: self.call(CALL, "0"),
+            "ready": lambda: self.call(CALL, "1"),
+            "session": lambda: self.call(SESSION, every=True),
         }
 
 

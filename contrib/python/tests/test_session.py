@@ -223,6 +223,26 @@ def test_processes_of_many_runs_and_pools_of_threads_write_to_the_right_run() ->
             assert other.run("print('other')").stdout == "other\n"
 
 
+def test_a_fork_counts_processes_of_its_own() -> None:
+    with Sandbox(warm="require") as session:
+        # One process, as in the fork. The number of the last one is the same then.
+        session.run("import os, time\npid = os.fork()\nif not pid: os._exit(0)\nos.waitpid(pid, 0)")
+        with session.fork() as other:
+            other.run("if not os.fork(): time.sleep(0.5); print('late', flush=1); os._exit(0)")
+            done = other.run("time.sleep(1)")
+    assert (done.stdout, done.stderr.count("late\n")) == ("", 1)
+
+
+def test_a_file_is_found_after_runs_that_left_none() -> None:
+    with Sandbox() as session:
+        for _ in range(3):
+            session.run("1")
+            time.sleep(0.05)
+        # As many descriptors are open as before.
+        done = session.run("import os; os.close(0); text = open('/output/text', 'w'); text.write('not closed')")
+    assert dict(done.artifacts) == {"text": b"not closed"}
+
+
 def test_an_execution_is_json() -> None:
     with Sandbox() as session:
         done = session.run("open('/output/a', 'wb').write(b'\\xff')\n1/0")

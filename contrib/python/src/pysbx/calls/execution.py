@@ -355,7 +355,7 @@ def run_request(
     return {
         "op": "run",
         "source": source,
-        "analysis": json.loads(options.analysis or "{}"),
+        "analysis": json.loads(options.analysis) if options.analysis else {},
         "violations": options.violations,
         "name": file or NAME,
         "argv": argv,

@@ -29,13 +29,15 @@ OUTSIDE_SEC = 1.0
 CHUNK = 4096
 
 
-def _read(path: str) -> bytes:
-    """Return the content of a file of the kernel. This is four times as fast as open()."""
+def _read(path: str, *, whole: bool = True) -> bytes:
+    """Return the content of a file of the kernel, or what it gives at once. This is four times as fast as open()."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = b""
         while data := os.read(descriptor, CHUNK):
             content += data
+            if not whole:
+                break
         return content
     finally:
         os.close(descriptor)
@@ -148,7 +150,7 @@ class Meter:
 
     def _of_cgroup(self) -> float:
         """Return the CPU time of the container's cgroup and those below it, and of the processes outside."""
-        words = _read(str(self._file)).split()
+        words = _read(str(self._file), whole=False).split()
         used = int(words[words.index(b"usage_usec") + 1]) / 1e6
         now = time.monotonic()
         if now - self._outside_ticks[0] > OUTSIDE_SEC:

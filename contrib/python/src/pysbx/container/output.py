@@ -58,6 +58,8 @@ class Output:
 
     def rest(self) -> str:
         """Return the text after that which add() has returned: a mark and the end, or a last character in part."""
+        if not self._size:
+            return ""
         left = self._size - self._limit
         self._trim()
         end = bytes(self._end[max(0, len(self._end) - left) :]) if left > 0 else b""
@@ -77,6 +79,8 @@ class Output:
 
     def take(self) -> tuple[str, bool]:
         """Return the text since the last call, with a mark where a part is left out, and whether one is."""
+        if not self._size:
+            return "", False
         text, cut = self.text(), self.truncated
         self._start.clear()
         self._end.clear()

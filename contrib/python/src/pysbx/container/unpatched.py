@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.util
 import select
 from _socket import socket, socketpair
+from collections.abc import Iterable
 from functools import cache
 from posix import read  # that of os waits under eventlet, also for a descriptor that does not block
 from types import ModuleType
 
-__all__ = ["make_pair", "make_poll", "read", "socket"]
+__all__ = ["make_pair", "make_poll", "read", "readable", "socket"]
 
 
 def make_pair() -> tuple[socket, socket]:
@@ -31,6 +32,14 @@ def _select() -> ModuleType:
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made
+
+
+def readable(poll: select.poll, descriptors: Iterable[int]) -> list[int]:
+    """Return those of some descriptors of a poll object that can be read now; with gevent's, all of them."""
+    if type(poll).__module__ != "select":
+        return list(descriptors)
+    ready = dict(poll.poll(0))
+    return [one for one in descriptors if one in ready]
 
 
 def make_poll() -> select.poll:

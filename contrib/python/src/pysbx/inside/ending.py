@@ -27,6 +27,8 @@ MISSING = object()
 # Exit codes: of KeyboardInterrupt, as after the signal; and of Python if its output cannot be written.
 INTERRUPTED = 128 + signal.SIGINT
 UNWRITTEN = 120
+# Of the last search, if it has found no file: all open descriptors, each with what it leads to.
+_no_files: dict[int, tuple[int, int]] = {}
 
 
 def exit_code(error: SystemExit) -> int:
@@ -112,14 +114,36 @@ def flush() -> None:
             getattr(sys, name).flush()
 
 
+def _identity(number: int) -> tuple[int, int]:
+    about = os.fstat(number)
+    return about.st_dev, about.st_ino
+
+
+def _is_known() -> bool:
+    """Tell whether exactly the descriptors of the last search are open. The size tells their number since Linux 6.2."""
+    try:
+        known = bool(_no_files) and os.stat("/proc/self/fd").st_size == len(_no_files)
+        return known and all(_identity(number) == found for number, found in _no_files.items())
+    except OSError:
+        return False
+
+
 def _has_files() -> bool:
     """Tell whether files are open for writing. Searching all objects for them takes long if there are many."""
-    for number in os.listdir("/proc/self/fd"):
+    if _is_known():
+        return False
+    _no_files.clear()
+    found, paths = {}, False
+    for number in map(int, os.listdir("/proc/self/fd")):
         with contextlib.suppress(OSError):  # that of the listing itself
             path = os.readlink(f"/proc/self/fd/{number}")
-            writable = fcntl.fcntl(int(number), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
-            if writable and path.startswith("/") and not path.startswith(NOT_OURS_TO_FLUSH):
-                return True
+            found[number] = _identity(number)
+            if path.startswith("/") and not path.startswith(NOT_OURS_TO_FLUSH):
+                paths = True
+                if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
+                    return True
+    if not paths:
+        _no_files.update(found)
     return False
 
 

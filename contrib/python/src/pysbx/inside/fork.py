@@ -214,6 +214,7 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
                 _to_open.pop().reopen()
     if pid == 0:
         channel.attach()
+        late.begin()
     return pid
 
 

@@ -13,6 +13,8 @@ from .channel import Message
 from .ending import complain
 from .failure import describe
 
+SIGNALS = tuple(valid_signals())
+
 
 class Interrupts:
     """Holds off signals, except while the user's code runs, which finds the handlers that it has set last.
@@ -34,7 +36,7 @@ class Interrupts:
     def _hold(self) -> None:
         """Replace the handlers of the user's code. A handler that is due runs first, and may raise."""
         self._handlers[SIGINT] = set_handler(SIGINT, SIG_IGN)
-        for number in valid_signals():
+        for number in SIGNALS:
             handler = getsignal(number)
             if callable(handler) and handler is not self._noting:
                 self._handlers[number] = handler

@@ -14,6 +14,6 @@ def moved(path: str) -> str:
     Args:
         path: absolute, such as "/work/data.csv".
     """
-    directory = os.environ.get(VARIABLE, "")
-    name = path[1:].partition("/")[0]
-    return f"{directory}{path}" if directory and path.startswith("/") and name in NAMES else path
+    if not path.startswith("/") or path[1:].partition("/")[0] not in NAMES:
+        return path
+    return f"{os.environ.get(VARIABLE, '')}{path}"

@@ -21,6 +21,8 @@ from .paths import moved
 from .room import KeptBack
 from .stdin import standard_input
 
+PROMPT_PATCHES = pools.PATCHES | figures.PATCHES | display.PATCHES
+PATCHES = PROMPT_PATCHES | display.TABLES
 _runs = itertools.count(1)
 
 
@@ -74,7 +76,8 @@ def execute(
     lines = text if isinstance(text, str) else importlib.util.decode_source(text)
     linecache.cache[name] = (len(text), None, f"{lines}\n".splitlines(keepends=True), name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    _evaluate(tree, name, "exec", scope, awaits=notebook)
+    if tree.body:
+        _evaluate(tree, name, "exec", scope, awaits=notebook)
     if not isinstance(last, ast.Expr):
         return None
     value = _evaluate(ast.Expression(last.value), name, "eval", scope, awaits=notebook)
@@ -154,18 +157,15 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         main_module.set_file(name)
     if has_own_directory():
         own_files.forget_hidden(sys.path[0])
-    patches.install(pools.PATCHES)
     if request.get("kernel"):  # which shows figures and objects itself
         from . import notebook
 
         with suppress(OSError):  # another mount may hide it
             os.chdir(request["directory"])
         notebook.hints.update(request["hints"])
-        patches.install(notebook.PATCHES)
+        patches.install({**pools.PATCHES, **notebook.PATCHES})
     else:
-        patches.install(figures.PATCHES | display.PATCHES)
-        if not request.get("prompt"):
-            patches.install(display.TABLES)
+        patches.install(PROMPT_PATCHES if request.get("prompt") else PATCHES)
     display.begin(request["display_limit"])
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     uncaught = _carry_out(request, name, answer)
