@@ -1,5 +1,7 @@
 """A task of Inspect whose solver uses the tool bash in a sandbox. It asks no model."""
 
+import tempfile
+
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.scorer import includes
@@ -19,6 +21,6 @@ def compute():
 
 
 task = Task([Sample("What is 6 * 7?", target="42")], solver=compute(), scorer=includes(), sandbox="pysbx")
-(log,) = eval(task, model="mockllm/model", display="none", log_dir="/tmp/logs")
+(log,) = eval(task, model="mockllm/model", display="none", log_dir=tempfile.mkdtemp())
 print(log.status, log.results.scores[0].metrics["accuracy"].value)
 # success 1.0

@@ -86,7 +86,7 @@ async def execute(url: str, headers: dict[str, str], code: str) -> dict[str, lis
     header = {"msg_id": number, "msg_type": "execute_request", "username": "user", "session": uuid.uuid4().hex}
     content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
     message = {"header": {**header, "date": "", "version": "5.3"}, "parent_header": {}, "metadata": {}}
-    async with websockets.connect(url, additional_headers=headers) as connection:
+    async with websockets.connect(url, additional_headers=headers, open_timeout=90) as connection:
         await connection.send(
             json.dumps({**message, "content": {**content, "stop_on_error": True}, "channel": "shell"})
         )
