@@ -153,7 +153,8 @@ def test_uploads_are_looked_at_read_and_removed(service: Server) -> None:
     session, file = files["a.csv"]["storage_session_id"], files["a.csv"]["id"]
     query = {"kind": "user", "id": "1"}
     (first, _) = service.client.get(f"/v1/files/{session}", params={"detail": "summary"}).json()
-    assert first["name"].startswith(f"{session}/{file}")
+    # fetchSessionFiles of the library takes the name from the metadata.
+    assert (first["name"], first["metadata"]["original-filename"]) == (f"{session}/{file}.csv", "a.csv")
     about = service.client.get(f"/v1/sessions/{session}/objects/{file}", params=query).json()
     assert (about["originalFilename"], about["lastModified"]) == ("a.csv", first["lastModified"])
     got = service.client.get(f"/v1/download/{session}/{file}", params=query)

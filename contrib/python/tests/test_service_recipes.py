@@ -55,6 +55,37 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
     return text
 
 
+def nginx(folder: Path, site: str) -> list[str]:
+    """Return the command of nginx with a configuration that it accepts."""
+    places = "".join(f"{name}_temp_path {folder}/{name};" for name in ("proxy", "fastcgi", "uwsgi", "scgi"))
+    places += f"client_body_temp_path {folder}/body; access_log off;"
+    # As root, workers would be another user, which cannot reach the test's directory.
+    user = "user root; " if os.geteuid() == 0 else ""
+    main = f"{user}daemon off; pid {folder}/pid; error_log {folder}/error; events {{}} http {{ {places}\n{site}\n}}"
+    (folder / "nginx.conf").write_text(main)
+    command = [str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf")]
+    checked = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    return command
+
+
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+def test_nginx_gives_new_versions_of_librechat_a_key(tmp_path: Path) -> None:
+    page = (RECIPES.parent / "docs/pages/how-to/dify-librechat.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```nginx\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    port, own = free_port(), free_port()
+    addresses = (("172.17.0.1:8195", f"127.0.0.1:{port}"), ("172.17.0.1:8194", f"127.0.0.1:{own}"))
+    command = nginx(tmp_path, changed(block, *addresses, (" TOKEN;", f" {TOKEN};")))
+    signed, program = {"Authorization": "Bearer of.no.interest"}, {"lang": "py", "code": "print(6 * 7)"}
+    (tmp_path / "token").write_text(TOKEN)
+    options = ("--compatible", "librechat", "--token-file", str(tmp_path / "token"))
+    with server(*options, listen=f"127.0.0.1:{own}"), running(command, tmp_path / "log"):
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=signed, timeout=60) as client:
+            wait_until(lambda: _answers(client))
+            assert client.post("/v1/exec", json=program).json()["stdout"] == "42\n"
+        assert httpx.post(f"http://127.0.0.1:{own}/v1/exec", json=program, headers=signed).status_code == 401
+
+
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 def test_nginx_with_tls(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path, "x")
@@ -67,15 +98,7 @@ def test_nginx_with_tls(tmp_path: Path) -> None:
         ("/etc/pysbx/cert.pem", str(certificate)),
         ("/etc/pysbx/key.pem", str(key)),
     )
-    places = "".join(f"{name}_temp_path {tmp_path}/{name};" for name in ("proxy", "fastcgi", "uwsgi", "scgi"))
-    places += f"client_body_temp_path {tmp_path}/body; access_log off;"
-    # As root, workers would be another user, which cannot reach the test's directory.
-    user = "user root; " if os.geteuid() == 0 else ""
-    main = f"{user}daemon off; pid {tmp_path}/pid; error_log {tmp_path}/error; events {{}} http {{ {places}\n{site}\n}}"
-    (tmp_path / "nginx.conf").write_text(main)
-    command = [str(NGINX), "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
-    checked = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stderr
+    command = nginx(tmp_path, site)
     options = ("--token-file", str(tmp_path / "token"))
     with server(*options, listen=f"unix:{tmp_path}/s", token=TOKEN) as service, running(command, tmp_path / "log"):
         assert service.run("1")["value"] == "1"

@@ -71,6 +71,7 @@ class Kept(NamedTuple):
             "id": identifier,
             "name": f"{session}/{identifier}{PurePosixPath(self.name).suffix}",
             "originalFilename": self.name,
+            "metadata": {"original-filename": self.name},
             "size": len(self.content),
             "lastModified": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.made)),
         }
