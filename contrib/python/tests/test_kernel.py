@@ -25,6 +25,8 @@ from tests.conftest import containers
 from tests.packages import make_wheel
 
 OPTIONS = ("--virtualenv", sys.prefix, "--memory", "1024")
+PREPARES = "pysbx: preparing the kernel's snapshot, perhaps for a minute\n"
+KEEPS_NONE = "pysbx: what its cells write ends with it: --mount DIR:/work/DIR:rw lets it use a directory of yours\n"
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ class Kernel:
 
     def __init__(self, name: str = "sand", **given: Any) -> None:
         self.manager = KernelManager(kernel_name=name, **given)
-        self.manager.start_kernel()
+        self.manager.start_kernel(extra_arguments=["program.py"])  # as `jupyter run program.py` does
         self.client: BlockingKernelClient = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)
@@ -72,7 +74,7 @@ def installed(data: Path, capfd: pytest.CaptureFixture[str]) -> str:
     """A specification of a kernel that starts warm."""
     assert main(["kernel", "install", "--name", "Sand", *OPTIONS]) == 0
     said = capfd.readouterr()
-    assert (said.out, said.err) == (f"kernel 'Sand' is installed in {data}/kernels/sand\n", "")
+    assert (said.out, said.err) == (f"kernel 'Sand' is installed in {data}/kernels/sand\n", PREPARES + KEEPS_NONE)
     return str(data / "kernels/sand/kernel.json")
 
 
@@ -98,6 +100,7 @@ def test_a_cell_runs_in_a_sandbox(sand: Kernel) -> None:
     assert sand.run("!echo said; exit 3\nx = !echo kept\nprint(x, _exit_code)")["stream"] == "said\r\n['kept'] 3\n"
     assert sand.run("!tty")["stream"].startswith("/dev/pts/")
     assert sand.run("import socket; socket.create_connection(('192.0.2.1', 80), 1)")["error"] == "OSError"
+    assert sand.run("sys.argv[-1]")["data"] == [{"text/plain": "'program.py'"}]
 
 
 def test_it_prints_nothing_at_the_terminal_of_jupyter(sand: Kernel, capfd: pytest.CaptureFixture[str]) -> None:
@@ -149,6 +152,8 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
         "import pandsa": "module 'pandsa' is not in the sandbox: did you mean 'pandas'?",
         "import own_part": f"module 'own_part' is a file beside the notebook: {own}",
         "open('/srv/x.csv')": files,
+        "%run none.py": files,
+        "%load none.py": files,
         "import socket; socket.getaddrinfo('x.example', 1)": no_network,
         "bytearray(1 << 40)": f"hold less at a time, or {again('more --memory')}",
         "{}['x']": "",  # as in every notebook
@@ -158,6 +163,8 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
         assert {source: sand.run(source)["hint"] for source in expected} == expected
         assert f"hint: {files}\n" in sand.run("!ls data")["stream"]
         assert f"hint: {no_network}\n" in sand.run("!git clone https://x.example")["stream"]
+        no_changes = "a sandbox cannot change the system that it sees: install programs outside of it"
+        assert f"hint: {no_changes}\n" in sand.run("!apt-get install --quiet=2 cowsay")["stream"]
         assert "hint" not in sand.run("!ls /; ls none-such\n!echo none-such; false")["stream"]
     finally:
         sand.close()
@@ -283,6 +290,7 @@ def test_kernels_are_listed_and_removed(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_kernel_that_is_replaced_says_which_options_it_loses(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["kernel", "install", "--warm", "off", *OPTIONS]
+    words += ["--mount", f"{data.parent}:/data:rw"]
     assert main([*words, "--env", "KEY=value", "--cpus", "1", "--preload", kernel.PRELOAD[0]]) == 0
     assert capfd.readouterr().err == ""
     assert main([*words, "--cpus", "1"]) == 0
@@ -308,6 +316,16 @@ def test_a_mounted_notebook_finds_the_files_beside_it(
             {"text/plain": "(42, 43)"}
         ]
         assert sand.run("%pwd")["data"] == [{"text/plain": "'/work/project/sub'"}]
+        for name, mount in (
+            ("x", "link:/work/project"),
+            ("/work/project/x", "link:/work/project"),
+            ("/all/x", ":/all"),
+        ):
+            source, _, target = mount.partition(":")
+            source = str(tmp_path / source)
+            again = f"repeat its `pysbx kernel install` with --mount {source}:{target}:rw, shut the kernel down, and"
+            said = f"'{target}' can only be read: {again} start it; or write to /work, which ends with the kernel"
+            assert sand.run(f"open('{name}', 'w')")["hint"] == said
     finally:
         sand.close()
 

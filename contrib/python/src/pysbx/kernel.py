@@ -15,7 +15,7 @@ import shutil
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -284,9 +284,20 @@ def _signals(session: Sandbox, cancel: Cancel) -> Iterator[None]:
 
 
 def run(
-    connection_file: str, options: Options, on_stdout: Callable[[str], None], on_stderr: Callable[[str], None]
+    connection_file: str,
+    options: Options,
+    on_stdout: Callable[[str], None],
+    on_stderr: Callable[[str], None],
+    words: Sequence[str] = (),
 ) -> int:
     """Run a kernel until Jupyter ends it, and return its exit code.
+
+    Args:
+        connection_file: its path.
+        options: those of the sandbox.
+        on_stdout: gets what the kernel prints.
+        on_stderr: gets its errors.
+        words: further arguments of ipykernel: `jupyter run FILE` appends FILE, for example.
 
     Raises:
         SandboxError: there is no sandbox.
@@ -301,7 +312,7 @@ def run(
         with session, _signals(session, cancel):
             session.put({CONNECTION: _inner(connection)})
             forwarder = Forwarder(session._open_control(), listeners)
-            argv = [MODULE, "-f", f"/work/{CONNECTION}"]
+            argv = [MODULE, "-f", f"/work/{CONNECTION}", *words]
             request = run_request("", options, last=False, argv=argv, module=MODULE)
             outer = Path.cwd()  # Jupyter starts a kernel in the directory of the notebook
             hints = of_kernel(options, outer) if options.hints else {}

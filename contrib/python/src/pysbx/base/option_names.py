@@ -101,9 +101,10 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         **OF_A_SERVER,
     },
 }
+AGAIN: Final = "repeat its `pysbx kernel install` with {}, shut the kernel down, and start it"
 # The words of hints in a Jupyter kernel.
 KERNEL: Final[dict[str, str]] = {
-    name: f"repeat its `pysbx kernel install` with {said}, shut the kernel down, and start it"
+    name: AGAIN.format(said)
     for name, said in {
         "memory": "more --memory",
         "time": "more --timeout",

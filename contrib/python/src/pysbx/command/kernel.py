@@ -38,6 +38,7 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(function=function)
     start = actions.add_parser("run", help="be a kernel: Jupyter calls this")
     start.add_argument("-f", dest="connection", required=True, metavar="FILE", help="the connection file")
+    start.add_argument("rest", nargs="*", metavar="WORD", help="what Jupyter appends, for ipykernel")
     command_line.add(start)
     start.set_defaults(function=run)
 
@@ -83,7 +84,10 @@ def _build(options: Options) -> str:
     from pysbx.calls.prepare import prepare  # noqa: PLC0415
 
     bundle = prepare(options)
-    return "" if options.warm == "off" else build_snapshot(str(bundle.path), bundle.enforcement.manager)
+    if options.warm == "off":
+        return ""
+    print("pysbx: preparing the kernel's snapshot, perhaps for a minute", file=sys.stderr, flush=True)
+    return build_snapshot(str(bundle.path), bundle.enforcement.manager)
 
 
 def install(arguments: argparse.Namespace) -> int:
@@ -114,6 +118,9 @@ def install(arguments: argparse.Namespace) -> int:
         said = f"kernel '{arguments.name}' no longer has {shlex.join(lost)}: repeat the command with them to keep them"
         print(visible(f"pysbx: {said}"), file=sys.stderr)
     print(f"kernel '{arguments.name}' is installed in {path}")
+    if all(mount.readonly for mount in made.mounts):
+        said = "what its cells write ends with it: --mount DIR:/work/DIR:rw lets it use a directory of yours"
+        print(f"pysbx: {said}", file=sys.stderr)
     return 0
 
 
@@ -145,4 +152,5 @@ def run(arguments: argparse.Namespace) -> int:
     from pysbx import kernel  # noqa: PLC0415 (asyncio)
 
     made = kernel.kernel_options(**command_line.given(arguments))
-    return kernel.run(arguments.connection, made, writer(sys.stdout, raw=False), writer(sys.stderr, raw=False))
+    said, failed = (writer(stream, raw=False) for stream in (sys.stdout, sys.stderr))
+    return kernel.run(arguments.connection, made, said, failed, arguments.rest)

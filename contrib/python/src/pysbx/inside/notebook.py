@@ -34,8 +34,10 @@ IGNORED = ("matplotlib", "config", "load_ext", "reload_ext", "autoreload", "rese
 SITE = "/work/.packages"
 NO_PIP = "this sandbox has no pip: name the packages when the sandbox is made"
 NO_NETWORK = "this sandbox has no network: name the packages when the sandbox is made, or use Sandbox.install"
-# Programs that need a network, and those whose words are files.
-LOADERS = ("apt", "apt-get", "conda", "curl", "git", "mamba", "npm", "uv", "wget")
+# Programs that change the system, those that need a network, and those whose words are files.
+CHANGERS = ("apk", "apt", "apt-get", "dnf", "dpkg", "sudo", "yum")
+NO_CHANGES = "a sandbox cannot change the system that it sees: install programs outside of it"
+LOADERS = ("conda", "curl", "git", "mamba", "npm", "uv", "wget")
 READERS = ("cat", "cp", "du", "head", "less", "ls", "mv", "python", "python3", "tail", "tar", "unzip", "wc")
 hints: dict[str, Any] = {}  # of a kernel: see options/hints.py
 _loop: Any = None
@@ -242,6 +244,8 @@ def hint(kind: str, message: str = "") -> str:
 def _hint_for_command(command: str) -> str:
     """Return what to do about a command that has failed, or ""."""
     program, *words = _words(command) or [""]
+    if program in CHANGERS:
+        return NO_CHANGES if hints else ""
     if program in LOADERS and not has_network():
         return hint("gaierror")
     missing = (word for word in words if not word.startswith("-") and not os.path.exists(os.path.expanduser(word)))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pysbx.base.module_origin import is_own_name
-from pysbx.base.option_names import KERNEL, OPTIONS, current
+from pysbx.base.option_names import AGAIN, KERNEL, OPTIONS, current
 from pysbx.options.keywords import Options
 
 # Modules that are installed under another name.
@@ -54,6 +54,7 @@ MANY = ("google", "azure")
 PART_OF_PYTHON = "belongs to Python itself, and the Python of the sandbox lacks it"
 AWAIT = "await needs an `async def`: asyncio.run() calls that"
 NO_NETWORK = "the sandbox has no network: {network}"
+NO_FILE = "a sandbox has files of its own: {files}"
 NOT_ALLOWED = "the host is not among {hosts}"
 # The proxy's words, see proxy.py.
 REFUSED = ("URLError", "HTTPError", "ProxyError", "HTTPStatusError")
@@ -179,7 +180,9 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("KeyError", r"", "test with `in`, or use .get(key)"),
     ("IndexError", r"", "the sequence is shorter than expected: check len() first"),
     ("FileNotFoundError", r".*No such file or directory: '(?P<path>[^/'][^']*)'$", _missing_file),
-    ("FileNotFoundError", r"", "a sandbox has files of its own: {files}"),
+    ("FileNotFoundError", r"", NO_FILE),
+    ("Exception", r"File `'.*'` not found", NO_FILE),  # %run
+    ("ValueError", r"'.*' was not found in history, as a file, url", NO_FILE),  # %load
     ("OSError", r".*\[Errno 30\]", "only /work, /output and /tmp can be written to"),
     ("OSError", r".*\[Errno 97\]", NO_NETWORK),
     ("URLError", r".*\[Errno (-\d|97|101)\]", NO_NETWORK),
@@ -247,7 +250,7 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
     if directory not in (Path.home(), *Path.home().parents) and not {":", "{"} & {*str(directory)}:
         words["files"] = words["files"].replace("DIR", shlex.quote(str(directory)))
     own = sorted(path.stem for path in itertools.islice(directory.glob("*.py"), MAX_NAMES))
-    rules = []
+    rules = _read_only(options, directory)
     if own:
         text = f"module '{{0}}' is a file beside the notebook: {words['own'].format(directory)}"
         rules.append(("ModuleNotFoundError", rf"No module named '({'|'.join(map(re.escape, own))})[.']", text))
@@ -263,6 +266,18 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
         if not is_followed(advice.format_map(current().options), options):
             rules.append((kind, pattern, advice.format_map(words)))
     return {"rules": rules, "known": [*own, *KNOWN_MODULES]}
+
+
+def _read_only(options: Options, directory: Path) -> list[tuple[str, str, str]]:
+    """Return rules of a kernel for what is written to a mount without `:rw`, such as the notebook's directory."""
+    rules = []
+    for mount in sorted(options.mounts, key=lambda one: one.target, reverse=True):  # the inner ones first
+        here = "(?!/)|" if directory.is_relative_to(Path(mount.source).resolve()) else ""
+        if mount.readonly:
+            again = AGAIN.format(f"--mount {shlex.quote(f'{mount.source}:{mount.target}:rw')}")
+            text = f"'{mount.target}' can only be read: {again}; or write to /work, which ends with the kernel"
+            rules.append(("OSError", rf".*\[Errno 30\][^']*'(?:{here}{re.escape(mount.target)}[/'])", text))
+    return rules
 
 
 def is_followed(found: str, options: Options) -> bool:
