@@ -41,6 +41,10 @@ LINES = """[...document.querySelectorAll('#sessions td.number')].filter(one => o
 # Set "begun" when a run begins: its button is disabled meanwhile.
 BEGUN = """begun = false;
 new MutationObserver(() => { begun = true; }).observe(document.querySelector('#run'), {attributes: true}); 1"""
+# Keep what the page says about its state.
+STATES = """states = [];
+new MutationObserver((all) => all.forEach((one) => states.push(one.target.textContent))).observe(
+  document.querySelector('#state'), {childList: true}); 1"""
 # The widths of pictures, which are made in both modes.
 WIDTHS = {"wide": 1280, "narrow": 420}
 
@@ -215,7 +219,12 @@ def test_packages_are_chosen(tmp_path: Path) -> None:
         enter(page, service)
         assert "ModuleNotFoundError" in run(page, "import thing; thing.version")
         page.value("document.querySelector('#packages input').click()")
+        page.value(STATES)
         assert run(page, "import thing; thing.version") == "1\n"
+        assert page.value("states.join()") == "running,installing thing,running,done"
+        page.value("states = []; document.querySelector('#new').click()")
+        page.wait("document.querySelector('#where').value !== ''")
+        assert page.value("states.join()") == "starting a session,done"
 
 
 @needs_browser

@@ -18,11 +18,13 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from pysbx.calls.execution import CheckedFiles, Execution, checked_files, run_chosen
+from pysbx.calls.prepare import prepare
 from pysbx.calls.session import Sandbox
 from pysbx.errors import SandboxError, SandboxFileError
 from pysbx.options import hints
 from pysbx.options.options import Options
 from pysbx.options.profiles import Profile
+from pysbx.packages.progress import install_progress
 from pysbx.service.connections.admission import caller, is_known
 from pysbx.service.connections.disconnect import unless_gone
 from pysbx.service.connections.json_bounds import LISTED, MAX_ARGUMENTS, MAX_FILES, check_files
@@ -280,7 +282,7 @@ async def stream(
     abandon: bool,
     gone: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[str]:
-    """Yield a run as server-sent events: stdout and stderr as they come, then result or problem.
+    """Yield a run as server-sent events: installations and output as they come, then result or problem.
 
     Args:
         jobs: the threads.
@@ -400,6 +402,24 @@ def _other_body(request: Request, error: Mapping[str, Any]) -> str:
     return f"it is {OF_JSON.get(type(found), 'a number')}"
 
 
+def _install(options: Options, packages: Iterable[str], on_output: OnOutput) -> None:
+    """Install the packages of a run if they are not there, with an event before it and one after it.
+
+    The events name the caller's packages only: the output of pip would also name the index of the operator.
+    """
+    told: list[str] = []
+
+    def tell(_: str) -> None:
+        if not told:
+            told.append(", ".join(packages))
+            on_output("installing", told[0])
+
+    with install_progress(tell):
+        prepare(options)
+    if told:
+        on_output("installed", told[0])
+
+
 def _add_runs(app: FastAPI, offer: Choices, jobs: Jobs, book: Book) -> None:
     @app.post("/v1/run", response_model=Report, responses=EVENTS)
     async def run(request: Request, wanted: RunRequest) -> Response:
@@ -413,6 +433,8 @@ def _add_runs(app: FastAPI, offer: Choices, jobs: Jobs, book: Book) -> None:
         def work(cancel: int, on_output: OnOutput | None) -> Execution:
             given: dict[str, Any] = {"argv": tuple(wanted.argv), "stdin": stdin}
             if on_output is not None:
+                if options.dependencies:
+                    _install(options, wanted.packages, on_output)
                 given |= {
                     "on_stdout": lambda text: on_output("stdout", text),
                     "on_stderr": lambda text: on_output("stderr", text),

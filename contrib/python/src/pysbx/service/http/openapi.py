@@ -22,7 +22,7 @@ EVENTS: dict[int | str, Json] = {
             "text/event-stream": {
                 "schema": {
                     "type": "string",
-                    "description": "events stdout, stderr and tool_call, then result or problem",
+                    "description": "events installing, installed, stdout, stderr and tool_call, then result or problem",
                 }
             }
         }

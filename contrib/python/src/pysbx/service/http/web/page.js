@@ -325,8 +325,10 @@ async function run() {
     await events(answer, (kind, data) => {
       if (kind === "stdout") write(data.text);
       else if (kind === "stderr") write(data.text, "bad");
+      else if (kind === "installing") say(`installing ${data.text || "packages"}`, true);
+      else if (kind === "installed") say("running", true);
       else if (kind === "problem") throw new Problem(data.status, data);
-      else {
+      else if (kind === "result") {
         ended = true;
         showResult(data, choice);
       }
@@ -519,7 +521,15 @@ by("login").addEventListener("cancel", () => { by("login").returnValue = "cancel
 by("token").addEventListener("click", () => login(""));
 by("run").addEventListener("click", run);
 by("stop").addEventListener("click", stop);
-by("new").addEventListener("click", () => act(() => json("POST", "v1/sessions", sandbox())));
+by("new").addEventListener("click", () => act(async () => {
+  const before = by("state").textContent;
+  if (!running) say("starting a session", true); // perhaps for a minute, with packages to install
+  try {
+    return await json("POST", "v1/sessions", sandbox());
+  } finally {
+    if (!running) say(before);
+  }
+}));
 by("refresh").addEventListener("click", () => act(async () => null));
 by("where").addEventListener("change", () => choose(by("where").value));
 by("upload").addEventListener("change", () => act(upload));
