@@ -98,6 +98,14 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("ModuleNotFoundError", "No module named 'some_thing'", "some-thing"),
         ("ModuleNotFoundError", "No module named 'numpyy'", "did you mean 'numpy'?"),
         ("ModuleNotFoundError", "No module named 'jsonn.tool'", "did you mean 'json'?"),
+        *(
+            ("ModuleNotFoundError", f"No module named '{name}'", f'dependencies=["{package}"]')
+            for name, package in {
+                **{name: name for name in ("httpx", "psutil", "lxml", "urllib3", "qrcode", "xarray", "orjson")},
+                "nest_asyncio": "nest-asyncio",
+                "websocket": "websocket-client",
+            }.items()
+        ),
         ("ModuleNotFoundError", "No module named 'google.protobuf'", "protobuf"),
         ("ModuleNotFoundError", "No module named 'tkinter'", "belongs to Python itself"),
         ("ModuleNotFoundError", "No module named 'distutils.core'", "setuptools"),
@@ -112,7 +120,8 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("URLError", "Tunnel connection failed: 403 host 'a' has no address that a sandbox may reach", "this machine"),
         ("AttributeError", "'NoneType' object has no attribute 'x'", "None"),
         ("json.decoder.JSONDecodeError", "Expecting value", "JSON"),
-        ("OSError", "[Errno 97] Address family not supported by protocol", "allow_network"),
+        ("OSError", "[Errno 97] Address family not supported by protocol", 'allow_network=["host.example"]'),
+        ("OSError", "[Errno 97] Address family not supported by protocol", 'allow_network="localhost"'),
         ("OSError", "[Errno 30] Read-only file system: '/x'", "/work"),
     ],
 )

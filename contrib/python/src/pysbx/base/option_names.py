@@ -19,7 +19,7 @@ OF_A_SERVER: Final = {
     "process": "a server with --isolation process",
     "container": "a server with containers",
     "notebook": f"{OPERATOR} for --notebook, which allows it",
-    "loopback": f"{OPERATOR} for --network localhost",
+    "loopback": f"{OPERATOR} for a loopback of its own",
     "cold": "start another one, or ask the operator of this server, whose log says why",
 }
 # The words of hints and errors about an option, by interface. A caller of a server gets no more than its limits.
@@ -113,6 +113,7 @@ KERNEL: Final[dict[str, str]] = {
         "processes": "more --processes",
         "network": "--network host.example",
         "private": "--network private:host.example",
+        "loopback": "--network localhost",
         "files": "--mount DIR:/data",
         "package": "--with {0}",
         "own": "--mount {0}/{{0}}.py:/work/{{0}}.py",

@@ -48,6 +48,8 @@ PACKAGES = {
     "mpl_toolkits": "matplotlib",
     "Bio": "biopython",
     "slugify": "python-slugify",
+    "socketio": "python-socketio",
+    "websocket": "websocket-client",
 }
 # Modules of many packages, and of none with this name.
 MANY = ("google", "azure")
@@ -60,9 +62,22 @@ NOT_ALLOWED = "the host is not among {hosts}"
 REFUSED = ("URLError", "HTTPError", "ProxyError", "HTTPStatusError")
 PRIVATE = r".*403[: ].*no address outside of private networks"
 ELSEWHERE = r".*403[: ].*no address that a sandbox may reach"
+# Modules of packages that are so widely used that a name like one of the next is no typing error.
+WIDELY_USED = """
+    aioitertools aiosignal aiosmtplib argcomplete arrow asgiref attrs authlib bcrypt bitstring cattrs cftime
+    configargparse construct contextlib2 cssselect dataclasses_json geopandas html5lib httpx icalendar ijson ipdb
+    json5 lxml mpmath multiprocess nest_asyncio numcodecs oauthlib orjson pandas_ta pandasql pathlib2 pint
+    platformdirs psutil psycopg pybase64 pydot qrcode rarfile scapy simpy structlog tokenizers tomli typer ujson
+    urllib3 uuid6 xarray zipp
+""".split()
 # Modules that a misspelt name more likely means than a package of that name, which may be hostile.
 KNOWN_MODULES = frozenset(
-    (*sys.stdlib_module_names, *PACKAGES, "numpy", "pandas", "matplotlib", "scipy", "requests", "pyarrow", "seaborn")
+    (
+        *(name for name in sys.stdlib_module_names if name[:1] != "_"),
+        *PACKAGES,
+        *WIDELY_USED,
+        *("numpy", "pandas", "matplotlib", "scipy", "requests", "pyarrow", "seaborn"),
+    )
 )
 # A full comparison of two names takes time cubic in their length. Only names with many letters in common get one.
 MAX_NAME = 60
@@ -184,7 +199,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("Exception", r"File `'.*'` not found", NO_FILE),  # %run
     ("ValueError", r"'.*' was not found in history, as a file, url", NO_FILE),  # %load
     ("OSError", r".*\[Errno 30\]", "only /work, /output and /tmp can be written to"),
-    ("OSError", r".*\[Errno 97\]", NO_NETWORK),
+    ("OSError", r".*\[Errno 97\]", f"{NO_NETWORK}; it has no loopback either: {{loopback}}"),
     ("URLError", r".*\[Errno (-\d|97|101)\]", NO_NETWORK),
     ("gaierror", r"", NO_NETWORK),
     ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", NO_NETWORK),
