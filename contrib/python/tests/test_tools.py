@@ -95,11 +95,10 @@ def test_a_program_calls_a_function_by_its_name(options: dict[str, Any]) -> None
 
 
 def test_a_program_keeps_its_own_names() -> None:
-    source = "import tools, pysbx_tools; tools.mine, pysbx_tools.search('a', 1), len([1])"
-    done = run_code(source, files={"tools.py": "mine = 1"}, tools={"search": search, "len": lambda _: 9})
-    assert value(done) == "(1, ['a 0'], 1)"
+    source = "import tools, pysbx_tools; tools.mine, pysbx_tools.search('a', 1)"
+    done = run_code(source, files={"tools.py": "mine = 1"}, tools=TOOLS)
+    assert value(done) == "(1, ['a 0'])"
     assert value(run_code("search = 1; search", tools=TOOLS)) == "1"
-    assert value(run_code("from tools import len; len([1])", tools={"len": lambda _: 9})) == "9"
 
 
 def test_a_tool_looks_like_the_function(session: Sandbox) -> None:
@@ -595,7 +594,7 @@ def test_each_call_is_in_the_log_without_its_arguments(caplog: pytest.LogCapture
     assert all("bytes of arguments" in line and "bytes of answer" in line for line in said)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "if", "_x", "search"])
+@pytest.mark.parametrize("name", ["", "a b", "if", "_x", "print", "input", "exit", "KeyError", "open", "search"])
 def test_what_is_no_tool_is_refused(name: str) -> None:
     given: Any = [search] if name == "search" else {name: search}
     uncallable: Any = {"search": name}
@@ -623,6 +622,10 @@ def offered() -> MCPServer[Any]:
         """Search the shop."""
         return [f"{query} {number}" for number in range(limit)]
 
+    @server.tool(name="list")
+    def list_items() -> int:
+        return 8
+
     @server.tool(name="get-item")
     def get_item(number: int) -> str:
         if number < 0:
@@ -634,7 +637,7 @@ def offered() -> MCPServer[Any]:
 
 def test_tools_of_an_mcp_server_are_functions() -> None:
     source = """
-print(search('a', limit=2), search('b')[-1], get_item(7))
+print(search('a', limit=2), search('b')[-1], get_item(7), list_())
 try: get_item(number=-1)
 except RuntimeError as error: print(type(error).__name__, error)
 try: search()
@@ -645,7 +648,7 @@ help(search)
         assert 'def search(query: str, *, limit: int = 5):\n    """Search the shop."""' in tool_stubs(tools)
         done = run_code(source, tools=tools)
     lines = done.stdout.splitlines()
-    assert lines[0] == "['a 0', 'a 1'] b 4 item 7"
+    assert lines[0] == "['a 0', 'a 1'] b 4 item 7 8"
     assert lines[1].startswith("RuntimeError Error executing tool get-item")
     assert lines[2] == "search() missing a required argument: 'query'"
     with (

@@ -6,6 +6,7 @@ tool_calls.py carries out the calls.
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import functools
 import inspect
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 Message = dict[str, Any]
 
 MAX_TOOLS = 1000
+# Not what this program has added to the module, as IPython does.
+PYTHONS_OWN = frozenset(
+    name
+    for name, value in vars(builtins).items()
+    if getattr(value, "__module__", "builtins") in ("builtins", "io", "_io", "_sitebuiltins")
+)
 MAX_BYTES = 1 << 32
 # Types of JSON schemas as annotations.
 TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "object": "dict"}
@@ -57,6 +64,8 @@ class Tools:
         for name, function in functions.items():
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name[:1] == "_":
                 raise ValueError(f"tools: {name!r:.80} is not a name that a function can have in a program")
+            if is_pythons_own(name):
+                raise ValueError(f"tools: Python itself has the name '{name}', so no call would reach it: use another")
             if not callable(function):
                 raise TypeError(f"tools: '{name}' is of type {type(function).__name__}, which cannot be called")
         if len(functions) > MAX_TOOLS:
@@ -78,6 +87,11 @@ class Tools:
         made = copy.copy(self)
         made.loop = loop
         return made
+
+
+def is_pythons_own(name: str) -> bool:
+    """Tell whether a name is a keyword, or that of a thing that every program has."""
+    return keyword.iskeyword(name) or name in PYTHONS_OWN
 
 
 def _number(name: str, given: object, most: int) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import keyword
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from typing import Any
 from mcp import Client
 from mcp_types import AudioContent, CallToolResult, ImageContent, TextContent, Tool
 
-from pysbx.calls.tools import from_schema
+from pysbx.calls.tools import from_schema, is_pythons_own
 
 MAX_PAGES = 100
 
@@ -27,7 +26,7 @@ MAX_PAGES = 100
 def name_of(text: str) -> str:
     """Return a name that a function can have in a program, for that of a tool."""
     found = re.sub(r"\W", "_", text).lstrip("_") or "tool"
-    return f"{'' if found[0].isalpha() else 'tool_'}{found}{'_' if keyword.iskeyword(found) else ''}"
+    return f"{'' if found[0].isalpha() else 'tool_'}{found}{'_' if is_pythons_own(found) else ''}"
 
 
 def value_of(answer: CallToolResult) -> Any:
