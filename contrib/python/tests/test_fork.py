@@ -8,6 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,11 @@ from pysbx.base.directories import cache_directory
 from pysbx.base.option_names import spoken_as
 from pysbx.base.runtime import build_snapshot
 from pysbx.calls.prepare import prepare
-from pysbx.container import ready
+from pysbx.container import container, ready
 from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
 from pysbx.options.options import make_options
-from tests.conftest import containers, descriptors, own_containers
+from tests.conftest import descriptors, own_containers
 from tests.servers import killed_owner, wait_until
 from tests.test_session import STUBBORN
 
@@ -137,17 +138,18 @@ def test_the_container_of_a_fork_begins_before_the_session_is_saved(
 ) -> None:
     """That of a rollback waits since the checkpoint. They end without a command of the runtime."""
     value(session, "x = 1")
-    save, counts, ended = runtime.save_process, [], []
+    steps: list[str] = []
 
-    def saved(*arguments: Any, **more: Any) -> Any:
-        counts.append(len([name for name in containers() if f"-{os.getpid()}-" in name]))
-        return save(*arguments, **more)
+    def noted(step: Any, *arguments: Any, **more: Any) -> Any:
+        steps.append(step.__name__)
+        return step(*arguments, **more)
 
-    monkeypatch.setattr(runtime, "save_process", saved)
-    monkeypatch.setattr(runtime, "kill", ended.append)
+    for where, name in (runtime, "save_process"), (runtime, "kill"), (ready, "Container"):
+        monkeypatch.setattr(where, name, partial(noted, getattr(where, name)))
+    monkeypatch.setattr(container, "KILL_AGAIN_SEC", 60.0)
     with session.fork() as fork:
         assert value(fork, "x") == "1"
-    assert (counts, ended) == ([2], [])
+    assert steps == ["Container", "save_process"]
     point = session.checkpoint()
     wait_until(lambda: any(pool.waiting for pool in ready._pools.values()))
     [[(waiting, _)]] = [pool.waiting for pool in ready._pools.values() if pool.waiting]
