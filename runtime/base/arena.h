@@ -1,7 +1,6 @@
 /* One arena for each command. Everything that the spec and the plan point to lives in it and is freed at
  * once. */
-#ifndef PYSBX_BASE_ARENA_H
-#define PYSBX_BASE_ARENA_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ void arena_wipe(struct arena *a);
 
 #define ARENA_NEW(a, type)          ((type *)arena_alloc((a), sizeof(type)))
 #define ARENA_ARRAY(a, count, type) ((type *)arena_array((a), (count), sizeof(type)))
-
-#endif

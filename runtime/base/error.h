@@ -1,7 +1,6 @@
 /* The error object: what failed, on which thing, why. The function that knows the facts fills it, its callers
  * add context, and main prints it once. */
-#ifndef PYSBX_BASE_ERROR_H
-#define PYSBX_BASE_ERROR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -90,6 +89,4 @@ static inline int error_negative(int code)
 #define error_set(...)  error_negative(error_set(__VA_ARGS__))
 #define error_text(...) error_negative(error_text(__VA_ARGS__))
 #define error_wrap(...) error_negative(error_wrap(__VA_ARGS__))
-#endif
-
 #endif

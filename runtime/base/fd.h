@@ -1,6 +1,5 @@
 /* Descriptors with one owner: cleanup attributes, and transfer to another owner. */
-#ifndef PYSBX_BASE_FD_H
-#define PYSBX_BASE_FD_H
+#pragma once
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,5 +42,3 @@ static inline void ptr_free(void *p)
         while (retry_result == -1 && errno == EINTR);                                                        \
         retry_result;                                                                                        \
     })
-
-#endif

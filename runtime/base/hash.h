@@ -1,7 +1,6 @@
 /* A fast hash of bytes, for names and to detect accidental changes. It does not protect against content that
  * an attacker chooses. */
-#ifndef PYSBX_BASE_HASH_H
-#define PYSBX_BASE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ struct hash hash_bytes(const void *data, size_t size);
 
 /* Write the hash as a file name. */
 void hash_name(struct hash hash, char name[HASH_NAME_SIZE]);
-
-#endif

@@ -1,6 +1,5 @@
 /* Whole-file and whole-buffer input and output on descriptors. */
-#ifndef PYSBX_BASE_IO_H
-#define PYSBX_BASE_IO_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -40,5 +39,3 @@ int io_create_file_at(int dirfd, const char *name, const void *data, size_t size
 /* Remove every file, but no directory, from the directory. 0, or the negative errno of the first one that
  * could not be removed. */
 int io_remove_files(int dirfd);
-
-#endif

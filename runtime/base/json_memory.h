@@ -1,6 +1,5 @@
 /* Memory for yajl, which does not check its allocations. If one fails, control leaves the call of yajl. */
-#ifndef PYSBX_BASE_JSON_MEMORY_H
-#define PYSBX_BASE_JSON_MEMORY_H
+#pragma once
 
 #include <setjmp.h>
 #include <yajl/yajl_common.h>
@@ -14,5 +13,3 @@ struct json_memory {
 
 /* Set the functions. The caller sets `is_short` before it calls yajl. */
 void json_memory_init(struct json_memory *memory);
-
-#endif

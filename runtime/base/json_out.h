@@ -1,6 +1,5 @@
 /* JSON that the runtime writes: a thin layer over yajl's generator. */
-#ifndef PYSBX_BASE_JSON_OUT_H
-#define PYSBX_BASE_JSON_OUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ const char *json_out_text(struct json_out *out, size_t *size);
 
 /* Write the text and a newline to standard output. 0 or negative errno, -ENOMEM after a failure. */
 int json_out_print(struct json_out *out);
-
-#endif

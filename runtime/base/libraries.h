@@ -3,8 +3,7 @@
  * commands. Some commands also need libseccomp, libselinux, libsystemd or the host's name services, which
  * only a dynamic program can load (dlopen(3)). So there is a second program, of the same sources, and the
  * first one executes it if necessary. If no static program can be built, the dynamic one is the only one. */
-#ifndef PYSBX_BASE_LIBRARIES_H
-#define PYSBX_BASE_LIBRARIES_H
+#pragma once
 
 struct error;
 
@@ -18,5 +17,3 @@ int libraries_require(struct error *err);
 
 /* To be called before the command changes something, and in a child: the command can no longer begin anew. */
 void libraries_settle(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* Messages: to the log file of --log, the syslog, the journal or standard error, as text or as one JSON
  * record. Each message is one line. Its hidden characters, which an image may have chosen, are escaped here
  * and nowhere else: str_escape_hidden. */
-#ifndef PYSBX_BASE_LOG_H
-#define PYSBX_BASE_LOG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -43,5 +42,3 @@ void log_notice(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * the microseconds since the previous step of this process, or since log_open. The container's first process
  * logs its own steps, until it leaves the host. */
 void log_step(const char *what, const char *object);
-
-#endif

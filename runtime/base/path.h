@@ -1,7 +1,6 @@
 /* Paths below an untrusted root. Every lookup uses openat2(2) with RESOLVE_IN_ROOT and without magic links,
  * so that no symbolic link of an image leads outside (CVE-2019-18837, CVE-2021-30465, CVE-2024-45310). */
-#ifndef PYSBX_BASE_PATH_H
-#define PYSBX_BASE_PATH_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -44,5 +43,3 @@ int path_copy(char out[static PATH_MAX], const char *path);
 
 /* Return "dir/name" in the arena, or `name` if it is absolute. */
 char *path_join(struct arena *a, const char *dir, const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* The trusted /proc of the runtime: opened once, verified to be procfs, and used for every access to a
  * process. */
-#ifndef PYSBX_BASE_PROC_H
-#define PYSBX_BASE_PROC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ int proc_read_stat(pid_t pid, struct proc_stat *out);
 /* Parse the text of /proc/PID/stat, in which the process chooses the command, so it may hold any byte. False
  * if a field is missing. */
 bool proc_parse_stat(const char *text, struct proc_stat *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SipHash-2-4 with 128 bits: a keyed hash, for content that an attacker may choose. Without the key, two
  * contents have the same hash only by accident, and no content can be tried out against a hash. Aumasson and
  * Bernstein, "SipHash: a fast short-input PRF", 2012; the variant with 128 bits is the authors' own. */
-#ifndef PYSBX_BASE_SIPHASH_H
-#define PYSBX_BASE_SIPHASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ struct siphash_state {
 void siphash_begin(struct siphash_state *s, const struct siphash_key *key);
 void siphash_add(struct siphash_state *s, const void *data, size_t size);
 struct siphash siphash_end(struct siphash_state *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* AF_UNIX stream sockets of an engine: connect by path, and pass one descriptor (unix(7), SCM_RIGHTS). */
-#ifndef PYSBX_BASE_SOCKET_H
-#define PYSBX_BASE_SOCKET_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/socket.h>
@@ -20,5 +19,3 @@ int socket_connect(const char *path, const char *what, struct error *err);
 /* Send a descriptor in one message, with `name` as its data: at least one byte. The descriptor stays open.
  * Return 0 or a negative errno without text. */
 int socket_send_descriptor(int socket, const char *name, size_t size, int fd);
-
-#endif

@@ -1,6 +1,5 @@
 /* Strings: strict parsing of numbers, small tests, escapes for messages. */
-#ifndef PYSBX_BASE_STR_H
-#define PYSBX_BASE_STR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ const char *str_escaped(struct arena *a, const char *text);
 
 /* Return at most 500 bytes of a container's string with such escapes, in the arena. */
 const char *str_printable(struct arena *a, const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* System calls that the C library of the oldest supported distribution (glibc 2.31) does not wrap, and
  * constants that its headers may lack. Each function returns -1 and sets errno on failure, like libc. */
-#ifndef PYSBX_BASE_SYS_H
-#define PYSBX_BASE_SYS_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -165,5 +164,3 @@ static inline int sys_end_with(pid_t parent)
     errno = ESRCH;
     return -1;
 }
-
-#endif

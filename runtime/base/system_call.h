@@ -1,6 +1,5 @@
 /* A system call with six arguments, for code without a C library. x86-64 and aarch64. */
-#ifndef PYSBX_BASE_SYSTEM_CALL_H
-#define PYSBX_BASE_SYSTEM_CALL_H
+#pragma once
 
 /* For code that may use no function, no other registers and no checks of the compiler: it is copied. */
 #define SYSTEM_CALL_ALONE                                                                                    \
@@ -32,5 +31,3 @@ system_call_long(long number, long a, long b, long c, long d, long e, long f)
     return x0;
 #endif
 }
-
-#endif

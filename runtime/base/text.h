@@ -1,7 +1,6 @@
 /* A string in an arena that grows at its end. Its room doubles, so that a loop of additions takes linear
  * time. */
-#ifndef PYSBX_BASE_TEXT_H
-#define PYSBX_BASE_TEXT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ void text_separate(struct text *t, const char *separator);
 /* Return the string, never NULL. It belongs to the arena. Later additions may change it or leave it behind.
  * */
 const char *text_string(const struct text *t);
-
-#endif

@@ -2,8 +2,7 @@
  * process, and found by every later command in the container's record. See cgroups(7), the kernel's
  * admin-guide/cgroup-v2.rst, and runtime-spec's config-linux.md#control-groups and #cgroup-ownership.
  * Functions return 0 or negative errno with err filled, unless they say otherwise. */
-#ifndef PYSBX_CGROUP_CGROUP_H
-#define PYSBX_CGROUP_CGROUP_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -113,5 +112,3 @@ int cgroup_stats(const struct cgroup_ref *ref, struct json_out *out, struct erro
 int cgroup_oom_watch(const struct cgroup_ref *ref, struct error *err);
 /* Set *count to the number of OOM-killed processes of the cgroup. 0 or negative errno. */
 int cgroup_oom_kills(const struct cgroup_ref *ref, uint64_t *count);
-
-#endif

@@ -1,6 +1,5 @@
 /* Find the mount point of cgroup2 and the cgroup of a process. */
-#ifndef PYSBX_CGROUP_DETECT_H
-#define PYSBX_CGROUP_DETECT_H
+#pragma once
 
 #include <limits.h>
 #include <sys/types.h>
@@ -15,5 +14,3 @@ const char *cgroup_detect_mount(struct arena *a);
 /* Set `path` to the cgroup2 path of a process (0: the caller), relative to the caller's cgroup namespace; it
  * begins with "/". 0 or negative errno. */
 int cgroup_detect_path(pid_t pid, char path[PATH_MAX], struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Device rules as a BPF program of type BPF_PROG_TYPE_CGROUP_DEVICE, which decides which devices the
  * processes of a cgroup may open and create. */
-#ifndef PYSBX_CGROUP_DEVICES_H
-#define PYSBX_CGROUP_DEVICES_H
+#pragma once
 
 #include <linux/bpf.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ int cgroup_devices_load(const struct cgroup_device_program *program, struct erro
  * ancestors. It replaces programs of an earlier call, in one step if there is one program. A `program` of -1
  * detaches them. 0 or negative errno. */
 int cgroup_devices_attach(int program, int dirfd, struct error *err);
-
-#endif

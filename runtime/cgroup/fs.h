@@ -1,7 +1,6 @@
 /* The manager "cgroupfs": the runtime itself creates and removes directories. Scopes of systemd use parts of
  * it too. */
-#ifndef PYSBX_CGROUP_FS_H
-#define PYSBX_CGROUP_FS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ int cgroup_fs_empty(const struct cgroup_ref *ref, struct error *err);
  * bytes of `path` downwards. 0 or negative errno. */
 int cgroup_fs_configure(const struct cgroup_plan *plan, const char *path, size_t top, int dirfd,
                         struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Enable controllers down to a cgroup, and write the planned values to its files. */
-#ifndef PYSBX_CGROUP_LIMITS_H
-#define PYSBX_CGROUP_LIMITS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,5 +30,3 @@ int cgroup_limits_check(int dirfd, const struct cgroup_writes *writes, struct er
  * the cgroup and the remedy. `obstacle` may be NULL. */
 int cgroup_limits_write(const struct cgroup_ref *ref, int dirfd, const struct cgroup_writes *writes,
                         const struct cgroup_obstacle *obstacle, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* linux.resources, which the specification designed for cgroup v1, as values for the files of cgroup v2. */
-#ifndef PYSBX_CGROUP_RESOURCES_H
-#define PYSBX_CGROUP_RESOURCES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ int cgroup_resources_plan(struct arena *a, const struct spec_resources *resource
 
 /* Convert cpu.shares (2 to 262144, default 1024) to cpu.weight (1 to 10000, default 100). */
 uint64_t cgroup_weight_of_shares(uint64_t shares);
-
-#endif

@@ -1,6 +1,5 @@
 /* The manager "systemd": a transient scope for each container, over D-Bus. */
-#ifndef PYSBX_CGROUP_SYSTEMD_H
-#define PYSBX_CGROUP_SYSTEMD_H
+#pragma once
 
 #include <limits.h>
 #include <sys/types.h>
@@ -39,5 +38,3 @@ int cgroup_systemd_move(const struct cgroup_ref *ref, const char *path, pid_t pi
 /* Return the path of a slice below its manager's root, in the arena: "a-b.slice" is "/a.slice/a-b.slice",
  * "-.slice" is "". NULL if it is not the name of a slice. */
 const char *cgroup_systemd_slice_path(struct arena *a, const char *slice);
-
-#endif

@@ -1,7 +1,6 @@
 /* systemd's manager over D-Bus: its methods, and the jobs that they queue. libsystemd's sd-bus(3) is loaded
  * when it is first needed, because other managers and most commands do not need it, and it may be missing. */
-#ifndef PYSBX_CGROUP_SYSTEMD_BUS_H
-#define PYSBX_CGROUP_SYSTEMD_BUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,5 +92,3 @@ int systemd_call(sd_bus *bus, sd_bus_message *m, struct systemd_job *job);
 
 /* Return whether the call was refused because the unit does not exist. */
 bool systemd_is_no_such_unit(const struct systemd_job *job);
-
-#endif

@@ -1,6 +1,5 @@
 /* The properties of a container's scope, for StartTransientUnit and SetUnitProperties. */
-#ifndef PYSBX_CGROUP_SYSTEMD_PROPERTIES_H
-#define PYSBX_CGROUP_SYSTEMD_PROPERTIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ int systemd_properties_of_annotations(struct arena *a, const struct spec *spec,
 
 /* Return "0-3,7" as a bit mask, lowest byte first, for AllowedCPUs. NULL if it is not such a list. */
 const uint8_t *systemd_bitmask(struct arena *a, const char *list, size_t *size);
-
-#endif

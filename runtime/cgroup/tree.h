@@ -1,8 +1,7 @@
 /* A cgroup directory and its descendants: open them, wait for events, list processes, remove them. The
  * container may have created any tree below its cgroup. So nothing recurses, and nothing depends on a depth.
  * */
-#ifndef PYSBX_CGROUP_TREE_H
-#define PYSBX_CGROUP_TREE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ int cgroup_tree_clear(int dirfd);
 
 /* Return the time of the monotonic clock in milliseconds. */
 int64_t cgroup_now_ms(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* The location and the plan of a cgroup, which the files of this room share. */
-#ifndef PYSBX_CGROUP_TYPES_H
-#define PYSBX_CGROUP_TYPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ struct cgroup_options {
     const char *id; /* id of the container; names the cgroup if the specification does not */
     bool rootless;  /* not root, or only root of a user namespace */
 };
-
-#endif

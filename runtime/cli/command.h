@@ -1,6 +1,5 @@
 /* The commands of the program, and their arguments. */
-#ifndef PYSBX_CLI_COMMAND_H
-#define PYSBX_CLI_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ int command_invoke(const struct command *command, struct invocation *invocation,
  * negative errno. *exit_code is the exit code for the program in both cases. */
 int command_dispatch(const struct command *const *commands, int argc, char **argv, int *exit_code,
                      struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* All commands, each defined in the file of its name. */
-#ifndef PYSBX_CLI_COMMANDS_H
-#define PYSBX_CLI_COMMANDS_H
+#pragma once
 
 #include "cli/command.h"
 
@@ -29,5 +28,3 @@
 
 #define COMMAND_DECLARATION(name) extern const struct command command_##name;
 COMMANDS(COMMAND_DECLARATION)
-
-#endif

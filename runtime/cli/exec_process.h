@@ -1,6 +1,5 @@
 /* The options of exec that change the container's process object into that of the new process. */
-#ifndef PYSBX_CLI_EXEC_PROCESS_H
-#define PYSBX_CLI_EXEC_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ int exec_process_parse_user(const char *text, uint32_t *uid, uint32_t *gid, stru
  * the arena. 0 or -EINVAL with err filled. */
 int exec_process_apply(struct arena *a, const struct exec_process_options *options,
                        struct spec_process *process, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Read JSON documents that the command line names. */
-#ifndef PYSBX_CLI_INPUT_H
-#define PYSBX_CLI_INPUT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@ struct error;
  * negative errno; err names the file and its purpose `what` ("resources"). */
 int input_read(struct arena *a, const char *what, const char *path, char **text, size_t *size,
                struct error *err);
-
-#endif

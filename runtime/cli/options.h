@@ -1,7 +1,6 @@
 /* Command line options as tables, one row for each option. Parsing, messages, help and completion use the
  * rows. getopt(3) is not used, because it supports neither typed values nor help. */
-#ifndef PYSBX_CLI_OPTIONS_H
-#define PYSBX_CLI_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ int options_parse(struct arena *a, const struct option *table, bool stop, char *
 
 /* Print one line for each option, and one for --help, to standard output. */
 void options_print(const struct option *table);
-
-#endif

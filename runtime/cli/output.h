@@ -1,6 +1,5 @@
 /* Standard output of commands. A full disk or a closed pipe is reported as an error. */
-#ifndef PYSBX_CLI_OUTPUT_H
-#define PYSBX_CLI_OUTPUT_H
+#pragma once
 
 #include "cli/options.h"
 
@@ -16,5 +15,3 @@ int output_json(struct json_out *out, struct error *err);
 
 /* Flush the output of stdio. 0 or negative errno. */
 int output_finish(struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Identity of this build. */
-#ifndef PYSBX_CLI_VERSION_H
-#define PYSBX_CLI_VERSION_H
+#pragma once
 
 /* Output of --version: name and version, commit, newest specification, enabled libraries. Engines search for
  * the lines "commit: " and "spec: ". */
@@ -11,5 +10,3 @@ extern const char version_number[], version_commit[];
 
 /* Version and commit, to distinguish builds. */
 extern const char version_build[];
-
-#endif

@@ -1,6 +1,5 @@
 /* Functions that the commands of `warm` share. */
-#ifndef PYSBX_CLI_WARM_H
-#define PYSBX_CLI_WARM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ extern const struct command command_warm_list, command_warm_show;
 /* Fill in missing values: bundle and configuration of the working directory, and a name for the container,
  * which is never created. */
 void warm_complete(struct create_options *create);
-
-#endif

@@ -1,8 +1,7 @@
 /* A process without a container: the process object of a bundle in the caller's own namespaces and root, held
  * by Landlock, a filter of system calls, rlimits and no_new_privs alone. It is for surroundings that allow no
  * user namespace, such as the containers of other engines. */
-#ifndef PYSBX_CONTAINER_CONFINE_H
-#define PYSBX_CONTAINER_CONFINE_H
+#pragma once
 
 struct error;
 struct runtime_options;
@@ -22,5 +21,3 @@ struct confine_options {
  * filter or without Landlock. Return 0 or a negative errno. */
 int confine_run(const struct runtime_options *rt, const struct confine_options *options, int *exit_code,
                 struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Creating a container: plan, then act. The steps are separate, so a caller can look at the plan. Between
  * them it can also decide how the program begins (plan.process.launch). */
-#ifndef PYSBX_CONTAINER_CREATE_H
-#define PYSBX_CONTAINER_CREATE_H
+#pragma once
 
 #include "container/creation.h"
 #include "container/options.h"
@@ -22,5 +21,3 @@ int creation_make(struct creation *creation, const struct create_options *option
 /* Close and free what the creation holds. The container stays. */
 void creation_release(struct creation *creation);
 #define cleanup_creation __attribute__((cleanup(creation_release)))
-
-#endif

@@ -1,6 +1,5 @@
 /* A container that is being created: its plan, and the resources that its creator holds. */
-#ifndef PYSBX_CONTAINER_CREATION_H
-#define PYSBX_CONTAINER_CREATION_H
+#pragma once
 
 #include <limits.h>
 
@@ -42,5 +41,3 @@ struct creation {
                        .pidfd_socket = -1,                                                                   \
                        .inside = -1,                                                                         \
                        .status_file = -1})
-
-#endif

@@ -1,7 +1,6 @@
 /* Removing all that create makes: after the container has ended, after a failed creation, and after the
  * runtime was killed. */
-#ifndef PYSBX_CONTAINER_DELETE_H
-#define PYSBX_CONTAINER_DELETE_H
+#pragma once
 
 struct error;
 struct record;
@@ -32,5 +31,3 @@ void delete_failed(const struct deletion *deletion);
 
 /* Remove a container by its id, as `delete --force` does. Report no error. */
 void delete_quietly(const struct runtime_options *rt, const char *id);
-
-#endif

@@ -1,6 +1,5 @@
 /* One more process in a container: the decisions of exec before it changes anything. */
-#ifndef PYSBX_CONTAINER_EXEC_PLAN_H
-#define PYSBX_CONTAINER_EXEC_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -60,5 +59,3 @@ int execution_spec(struct execution *x, struct spec **out, struct error *err);
 /* Close and free what the execution holds. */
 void execution_release(struct execution *x);
 #define cleanup_execution __attribute__((cleanup(execution_release)))
-
-#endif

@@ -1,6 +1,5 @@
 /* The usual launch (container/launch.h): execute the program. */
-#ifndef PYSBX_CONTAINER_EXECVE_H
-#define PYSBX_CONTAINER_EXECVE_H
+#pragma once
 
 #include "container/launch.h"
 
@@ -14,5 +13,3 @@ extern const struct launch launch_execve;
  * (SYNC_COLD over `channel`) and execute the program. Return a negative errno, only on failure. */
 int launch_enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
                  int channel, struct error *err);
-
-#endif

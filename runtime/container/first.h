@@ -11,8 +11,7 @@
  * The init reaps orphans, passes on signals that come from outside the container, and ends when the program
  * ends. A process in its own pid namespace cannot end by a signal of its choice. So the exit code is 128 and
  * the number of the signal then, and run reads the exact status from a page that it shares with the init. */
-#ifndef PYSBX_CONTAINER_FIRST_H
-#define PYSBX_CONTAINER_FIRST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ void first_release(struct first_plan *first);
 /* Runtime, when the init has ended with `status` (waitpid(2)): return the status of the program. If the init
  * has been killed before the program ended, that is `status` itself. */
 int first_status(const struct first_plan *first, int status);
-
-#endif

@@ -1,7 +1,6 @@
 /* OCI hooks (runtime-spec, config.md, "POSIX-platform Hooks"). Hooks are programs of the host, or of the
  * container for startContainer. They get the container's state on standard input. */
-#ifndef PYSBX_CONTAINER_HOOKS_H
-#define PYSBX_CONTAINER_HOOKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -43,5 +42,3 @@ pid_t hooks_own_pid(void);
  * poststop. */
 void hooks_run_all(const struct spec_hook_list *hooks, const struct hook_run *run,
                    const struct record *record);
-
-#endif

@@ -5,8 +5,7 @@
  * A process keeps only the code of the static program that the linker can reach from init_finish and
  * exec_finish (container/child/finish.h). The linker does not see calls through a table. So the Makefile
  * names every struct launch_child: LAUNCHES. */
-#ifndef PYSBX_CONTAINER_LAUNCH_H
-#define PYSBX_CONTAINER_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -132,5 +131,3 @@ static inline void launch_release(const struct launch *launch)
     if (launch != NULL && launch->parent->release != NULL)
         launch->parent->release(launch);
 }
-
-#endif

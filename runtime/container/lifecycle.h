@@ -1,6 +1,5 @@
 /* Commands on a container that exists. Every function returns 0 or a negative errno with err filled. */
-#ifndef PYSBX_CONTAINER_LIFECYCLE_H
-#define PYSBX_CONTAINER_LIFECYCLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ int container_pids(struct arena *a, const struct runtime_options *rt, const char
 /* Write statistics of the container's cgroup as the events record of containerd: {"type":"stats",…}. */
 int container_stats(const struct runtime_options *rt, const char *id, struct json_out *out,
                     struct error *err);
-
-#endif

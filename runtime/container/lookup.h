@@ -1,6 +1,5 @@
 /* The containers of a state root: one by its name, or all. */
-#ifndef PYSBX_CONTAINER_LOOKUP_H
-#define PYSBX_CONTAINER_LOOKUP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ int container_list(struct arena *a, const struct runtime_options *rt, struct lis
                    struct error *err);
 /* Do the same below a state root that is already open. */
 int container_list_in(struct arena *a, int root, struct listed **items, size_t *count, struct error *err);
-
-#endif

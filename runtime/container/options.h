@@ -1,6 +1,5 @@
 /* The options of the command line: those of every command, and those of commands that create a container. */
-#ifndef PYSBX_CONTAINER_OPTIONS_H
-#define PYSBX_CONTAINER_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ struct create_options {
     bool die_with_runtime;      /* kill the program when its parent ends */
     const char *landlock_allow; /* a file that Landlock's rules leave readable; NULL: none */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Telling an engine the process of a container or of exec: by a pid file, or by a pidfd over a socket. */
-#ifndef PYSBX_CONTAINER_PID_FILE_H
-#define PYSBX_CONTAINER_PID_FILE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -15,5 +14,3 @@ int pid_file_connect(const char *path, struct error *err);
 
 /* Send the pidfd over that socket, with the name that runc gives it. Return 0 or a negative errno. */
 int pid_file_send(int socket, int pidfd, struct error *err);
-
-#endif

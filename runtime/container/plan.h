@@ -1,8 +1,7 @@
 /* The plan of a container: everything that create will do, decided before it changes anything. Parsing,
  * validation, compilation of the filter and all look-ups end here. The child carries the plan out and decides
  * nothing. */
-#ifndef PYSBX_CONTAINER_PLAN_H
-#define PYSBX_CONTAINER_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -70,5 +69,3 @@ void plan_warn(struct arena *a, const struct plan *plan);
 
 /* Write the plan as JSON, for `plan`. Values of environment variables are left out. */
 void plan_describe(const struct plan *plan, struct json_out *out);
-
-#endif

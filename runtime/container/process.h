@@ -1,6 +1,5 @@
 /* The process object, from its properties to execve. The container's init and exec both use it. */
-#ifndef PYSBX_CONTAINER_PROCESS_H
-#define PYSBX_CONTAINER_PROCESS_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -135,5 +134,3 @@ int process_execute(const struct process_plan *plan, const char *program, struct
 
 /* Write the process as a JSON object, for `plan`. Values of environment variables are left out. */
 void process_describe(const struct process_plan *plan, struct json_out *out);
-
-#endif

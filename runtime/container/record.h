@@ -9,8 +9,7 @@
  *                                    none if the record says `executes`
  *     <state root>/<id>/traceable    an empty file: container/tracing.h
  */
-#ifndef PYSBX_CONTAINER_RECORD_H
-#define PYSBX_CONTAINER_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -153,5 +152,3 @@ const char *status_name(enum status status);
  * created and owner, which `state` shows. */
 void record_write_state(const struct record *record, const char *status, pid_t pid, bool extended,
                         struct json_out *out);
-
-#endif

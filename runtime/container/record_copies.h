@@ -1,6 +1,5 @@
 /* The configuration and the filter as they were when the container was created. */
-#ifndef PYSBX_CONTAINER_RECORD_COPIES_H
-#define PYSBX_CONTAINER_RECORD_COPIES_H
+#pragma once
 
 #include "base/arena.h"
 #include "spec/spec.h"
@@ -17,5 +16,3 @@ int saved_spec(struct arena *a, int dir, const struct record *record, struct spe
  * there is none. Return 0 or a negative errno. */
 int saved_seccomp(struct arena *a, int dir, const struct record *record, struct seccomp_plan *out,
                   struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* run: the steps that follow once the container is created and its program runs. */
-#ifndef PYSBX_CONTAINER_RUN_H
-#define PYSBX_CONTAINER_RUN_H
+#pragma once
 
 #include "container/creation.h"
 #include "container/options.h"
@@ -18,5 +17,3 @@ void run_begin(const struct create_options *options, struct wait_signals *signal
  * errno. */
 int run_finish(struct creation *creation, const struct create_options *options, struct wait_signals *signals,
                int *exit_code, struct error *err);
-
-#endif

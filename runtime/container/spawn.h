@@ -1,6 +1,5 @@
 /* The init of a container, from its clone to the goal of the creation. */
-#ifndef PYSBX_CONTAINER_SPAWN_H
-#define PYSBX_CONTAINER_SPAWN_H
+#pragma once
 
 struct create_options;
 struct creation;
@@ -14,5 +13,3 @@ struct seccomp_handover;
  * negative errno, which is init's own reason if it gives one. This function does not return in init. */
 int creation_spawn(struct creation *creation, const struct create_options *options, int cgroup_fd,
                    int start_socket, struct seccomp_handover *handover, struct error *err);
-
-#endif

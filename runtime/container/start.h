@@ -1,6 +1,5 @@
 /* The steps of start that run shares. */
-#ifndef PYSBX_CONTAINER_START_H
-#define PYSBX_CONTAINER_START_H
+#pragma once
 
 struct error;
 struct record;
@@ -12,5 +11,3 @@ int start_program(int channel, struct error *err);
 /* Run the poststart hooks of the saved configuration. A failure kills the container. Return 0 or a negative
  * errno. */
 int start_run_hooks(int dir, const struct record *record, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The file of --status-file: how the program began and ended, for callers to which an exit code says too
  * little. */
-#ifndef PYSBX_CONTAINER_STATUS_FILE_H
-#define PYSBX_CONTAINER_STATUS_FILE_H
+#pragma once
 
 #include "base/error.h"
 #include "cgroup/cgroup.h"
@@ -18,5 +17,3 @@ void status_file_error(int fd, const struct error *err);
 /* Write one line: "exited CODE" or "killed SIGNAL", as wait(2) has it in `status`, and " oom-kills N" if the
  * kernel has OOM-killed processes of the cgroup. Return 0 or a negative errno. */
 int status_file_write(int fd, int status, const struct cgroup_ref *cgroup, struct error *err);
-
-#endif

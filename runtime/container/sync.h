@@ -2,8 +2,7 @@
  * sequenced-packet sockets (unix(7)), with one message per packet. When one side ends, the other reads the
  * end of file. So a process learns that the runtime was killed, and the runtime learns that the program is
  * executed. */
-#ifndef PYSBX_CONTAINER_SYNC_H
-#define PYSBX_CONTAINER_SYNC_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -85,5 +84,3 @@ int sync_unexpected(int message, struct error *err);
 /* Receive exactly the message `wanted`. Return 0, -ECONNRESET at the end of file, the code of an error that
  * was sent, or -EPROTO for another message. */
 int sync_expect(int fd, enum sync_message wanted, struct error *err);
-
-#endif

@@ -7,8 +7,7 @@
  * Such an arrival marks every container in that pid namespace with a file (RECORD_TRACEABLE). Meanwhile it
  * holds the lock of each exclusively. An exec that does not clone late holds the lock shared until it
  * executes its program. So no such exec is in progress when the mark appears, and every later one sees it. */
-#ifndef PYSBX_CONTAINER_TRACING_H
-#define PYSBX_CONTAINER_TRACING_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -59,5 +58,3 @@ struct nondumpable {
 void nondumpable_begin(struct nondumpable *before, const struct spec_process *process);
 /* Restore the caller, but not the clone. */
 void nondumpable_end(const struct nondumpable *before);
-
-#endif

@@ -1,7 +1,6 @@
 /* Staying in the foreground with a process of a container. The process receives the runtime's signals, its
  * terminal is relayed to the runtime's, and its status goes to the caller. */
-#ifndef PYSBX_CONTAINER_WAIT_H
-#define PYSBX_CONTAINER_WAIT_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ int wait_for_process(pid_t pid, int pidfd, int master, struct wait_question *que
 
 /* Return the exit code for a status of wait(2): 128+n for a signal. */
 int wait_exit_code(int status);
-
-#endif

@@ -2,8 +2,7 @@
  * imports the modules with everything that the container has, and the runtime observes what they look at. The
  * builder has only these parts of the container (builder_needs.h). Its interpreter imports the modules again,
  * and the runtime saves it as a snapshot. */
-#ifndef PYSBX_PREWARM_BUILDER_H
-#define PYSBX_PREWARM_BUILDER_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/stat.h>
@@ -45,5 +44,3 @@ struct builder_request {
  * (record_companion_id). Return 0, -ETIMEDOUT, -ENOEXEC with the reason that an interpreter reported, or the
  * error of the request's functions. */
 int builder_run(const struct builder_request *request, struct error *err);
-
-#endif

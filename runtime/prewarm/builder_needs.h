@@ -1,8 +1,7 @@
 /* The parts of the container that a builder gets: only those that the imports of its probe were seen to look
  * at. The snapshot must not hold any other part of the container, because other containers read the restored
  * memory. */
-#ifndef PYSBX_PREWARM_BUILDER_NEEDS_H
-#define PYSBX_PREWARM_BUILDER_NEEDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ struct str_list builder_needs_environment(struct arena *a, const struct builder_
 
 /* Return whether the builder needs anything at or beneath the path, which is clean and absolute. */
 bool builder_needs_path(const struct builder_needs *needs, const char *path);
-
-#endif

@@ -1,8 +1,7 @@
 /* Joining the pieces of a report of a probe or builder. Its records are described in
  * warm/manifest/manifest.h. This is only a parser: the bytes come from a process of the container, and it
  * makes no system call. */
-#ifndef PYSBX_PREWARM_BUILDER_REPORT_H
-#define PYSBX_PREWARM_BUILDER_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ const char *builder_report_reason(const struct builder_report_text *report);
 
 /* Return whether a piece is the message of the rehearsal. */
 bool builder_report_is_rehearsal(const char *piece, size_t size);
-
-#endif

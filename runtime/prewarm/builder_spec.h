@@ -1,6 +1,5 @@
 /* The configuration of a probe or builder. */
-#ifndef PYSBX_PREWARM_BUILDER_SPEC_H
-#define PYSBX_PREWARM_BUILDER_SPEC_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ struct builder_program {
  * Strings are those of the start or live in the arena. */
 const struct spec *builder_spec(struct arena *a, const struct start *start,
                                 const struct builder_program *program, const struct builder_needs *needs);
-
-#endif

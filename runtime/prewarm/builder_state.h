@@ -1,8 +1,7 @@
 /* The state of a builder's process other than its memory. No snapshot holds it and no restore brings it back,
  * so imports that change it make no snapshot. It comes from the kernel, not from the process:
  * /proc/PID/status, limits, cwd (proc(5)), getpriority(2). */
-#ifndef PYSBX_PREWARM_BUILDER_STATE_H
-#define PYSBX_PREWARM_BUILDER_STATE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -25,5 +24,3 @@ int builder_state_label(int dir, struct error *err);
  * or -ENOTSUP with the first line that differs, in its current form and printable. Return another negative
  * errno if it cannot be read. The arena is for what is read meanwhile. */
 int builder_state_compare(struct arena *a, const char *before, int dir, pid_t pid, struct error *err);
-
-#endif

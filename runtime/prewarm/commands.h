@@ -1,7 +1,6 @@
 /* The commands that start a program, and some of `warm`: plan, decide how the program begins, act. Every
  * function returns 0 or a negative errno with err filled. */
-#ifndef PYSBX_PREWARM_COMMANDS_H
-#define PYSBX_PREWARM_COMMANDS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -62,5 +61,3 @@ int prewarm_checkpoint(const struct runtime_options *rt, const struct checkpoint
 /* As prewarm_run, with the checkpoint of a directory. `work_path` as above. */
 int prewarm_restore(const struct runtime_options *rt, const struct create_options *options,
                     const char *image_path, const char *work_path, int *exit_code, struct error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* The credentials, besides user and group, that decide which files a process may read: capabilities(7),
  * supplementary groups, user_namespaces(7), idmapped mounts. A container that may read less must not get data
  * that the imports of another container have read. */
-#ifndef PYSBX_PREWARM_CREDENTIALS_H
-#define PYSBX_PREWARM_CREDENTIALS_H
+#pragma once
 
 struct arena;
 struct owners;
@@ -17,5 +16,3 @@ const struct owners *credentials_owners(struct arena *a, const struct start *sta
  * these, snapshots are shared if the files have the same owners (manifest_verify_as_seen). The exception is a
  * program that keeps groups of the host. */
 const char *credentials_key(struct arena *a, const struct start *start, const struct owners *owners);
-
-#endif

@@ -1,7 +1,6 @@
 /* The statistics of a checkpoint or restore as a file of CRIU, which Podman puts into its archive and shows.
  */
-#ifndef PYSBX_PREWARM_CRIU_STATISTICS_H
-#define PYSBX_PREWARM_CRIU_STATISTICS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ uint64_t criu_statistics_time(void);
  * depend on it. */
 void criu_statistics_write(const char *directory, enum criu_statistics kind, const uint64_t *fields,
                            size_t count);
-
-#endif

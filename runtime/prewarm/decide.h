@@ -1,6 +1,5 @@
 /* Warm or cold: the decision about the program of a start, and the snapshot that it takes. */
-#ifndef PYSBX_PREWARM_DECIDE_H
-#define PYSBX_PREWARM_DECIDE_H
+#pragma once
 
 struct arena;
 struct error;
@@ -42,5 +41,3 @@ int prewarm_prepare(struct arena *a, const struct session_source *session, struc
 /* Build the snapshot now, regardless of the store's records about this program. Return 0 or a negative
  * errno. */
 int prewarm_force(struct arena *a, struct prewarm *prewarm, struct error *err);
-
-#endif

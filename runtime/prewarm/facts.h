@@ -1,6 +1,5 @@
 /* The facts of a start that warm/decide.h asks for. */
-#ifndef PYSBX_PREWARM_FACTS_H
-#define PYSBX_PREWARM_FACTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ int facts_decide(struct arena *a, const struct start *start, bool root_of_host, 
 
 /* Collect the limits that are not part of the key. */
 void facts_bounds(const struct start *start, struct store_bounds *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Whether a snapshot fits a start, as far as that can be seen before the container exists. */
-#ifndef PYSBX_PREWARM_FIT_H
-#define PYSBX_PREWARM_FIT_H
+#pragma once
 
 struct arena;
 struct manifest;
@@ -13,5 +12,3 @@ struct warm_plan;
  * streams. */
 const char *fit_reason(struct arena *a, const struct start *start, const struct warm_plan *decision,
                        const struct manifest *manifest);
-
-#endif

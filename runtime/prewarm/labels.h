@@ -1,7 +1,6 @@
 /* Labels and profiles of a container that starts warm: whether the policy permits to restore its program, and
  * on which parts of labels a snapshot depends. Only the label of the agent's file is changed. */
-#ifndef PYSBX_PREWARM_LABELS_H
-#define PYSBX_PREWARM_LABELS_H
+#pragma once
 
 struct arena;
 struct error;
@@ -31,5 +30,3 @@ int labels_agent(struct arena *a, const struct start *start, const char *program
  * Return 0 or -EACCES. */
 int labels_check(struct arena *a, const struct start *start, int root, const struct builder_report *report,
                  struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The launch of a probe, and of a builder whose libraries read their mounts. The program is executed, and the
  * runtime receives its system calls (warm/observe/observe.h). */
-#ifndef PYSBX_PREWARM_OBSERVED_H
-#define PYSBX_PREWARM_OBSERVED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -34,5 +33,3 @@ int observed_serve(struct observed_program *observed, struct error *err);
 
 /* Record nothing from now on, and return the records, which live as long as the arena. */
 void observed_stop(struct observed_program *observed, const char **data, size_t *size);
-
-#endif

@@ -1,7 +1,6 @@
 /* A program that starts warm or cold: the decision, the snapshot that it takes, and the resulting launch
  * (container/launch.h). */
-#ifndef PYSBX_PREWARM_PREWARM_H
-#define PYSBX_PREWARM_PREWARM_H
+#pragma once
 
 #include <time.h>
 
@@ -40,5 +39,3 @@ struct prewarm {
     struct timespec checked; /* when it last compared the files */
     struct restore *restore; /* begun, or already prepared and mapped, or NULL */
 };
-
-#endif

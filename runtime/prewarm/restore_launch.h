@@ -1,6 +1,5 @@
 /* The launch that restores a snapshot. */
-#ifndef PYSBX_PREWARM_RESTORE_LAUNCH_H
-#define PYSBX_PREWARM_RESTORE_LAUNCH_H
+#pragma once
 
 struct arena;
 struct error;
@@ -18,5 +17,3 @@ void restore_launch_refuse(struct prewarm *prewarm);
 
 /* Close and free what the decision and the launch hold. */
 void restore_launch_release(struct prewarm *prewarm);
-
-#endif

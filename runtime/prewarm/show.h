@@ -1,6 +1,5 @@
 /* Facts for the commands `warm list` and `warm show`, which only print them. This changes nothing. */
-#ifndef PYSBX_PREWARM_SHOW_H
-#define PYSBX_PREWARM_SHOW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ struct shown_snapshot {
  * difference. Return 0 or a negative errno: the bundle cannot be read, or there is no such snapshot. */
 int show_snapshot(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
                   const char *key, struct shown_snapshot *out, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The facts of a program that is about to start, in a new container or by exec, as prewarming needs them. */
-#ifndef PYSBX_PREWARM_START_H
-#define PYSBX_PREWARM_START_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ struct start {
     const char *config;
     size_t config_size;
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* The start of a planned container. */
-#ifndef PYSBX_PREWARM_START_PLAN_H
-#define PYSBX_PREWARM_START_PLAN_H
+#pragma once
 
 struct create_options;
 struct creation;
@@ -10,5 +9,3 @@ struct start;
 /* Return the start of the planned container, in its arena. It points into the plan. */
 const struct start *start_of_plan(const struct runtime_options *rt, const struct create_options *options,
                                   struct creation *creation);
-
-#endif

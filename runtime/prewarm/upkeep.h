@@ -1,6 +1,5 @@
 /* Removing snapshots, and finding damaged ones: `warm prune` and `warm verify`. */
-#ifndef PYSBX_PREWARM_UPKEEP_H
-#define PYSBX_PREWARM_UPKEEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ int upkeep_prune(struct arena *a, const struct prune_request *request, size_t *r
  * key -ENOENT, or another if it is damaged. */
 int upkeep_verify(struct arena *a, const char *key, struct str_list *damaged, size_t *count,
                   struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Lists of small numbers in the kernel's format ("0-3,7"), for CPUs and memory nodes. cpuset(7), List format.
  */
-#ifndef PYSBX_SANDBOX_BITLIST_H
-#define PYSBX_SANDBOX_BITLIST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ struct bitlist {
 /* Parse a list into the arena. An empty string is the empty list. Return 0, -EINVAL (not a list, or a range
  * that runs backwards) or -ERANGE (a number above BITLIST_MAX). */
 int bitlist_parse(struct arena *a, const char *text, struct bitlist *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Capability sets of the container's process: capabilities(7), capset(2), runtime-spec
  * process.capabilities. */
-#ifndef PYSBX_SANDBOX_CAPS_H
-#define PYSBX_SANDBOX_CAPS_H
+#pragma once
 
 #include <linux/capability.h>
 #include <stdbool.h>
@@ -53,5 +52,3 @@ int caps_from_name(const char *name);
 
 /* Return the names of all capabilities that the kernel has, by number, in the arena. For `features`. */
 const char *const *caps_names(struct arena *a, size_t *count);
-
-#endif

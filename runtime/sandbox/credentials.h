@@ -1,7 +1,6 @@
 /* Credentials of the process: supplementary groups, gid, uid, umask, no_new_privs, and the owner of its
  * standard streams. credentials(7), runtime-spec process.user. */
-#ifndef PYSBX_SANDBOX_CREDENTIALS_H
-#define PYSBX_SANDBOX_CREDENTIALS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ int credentials_apply(const struct credentials_plan *plan, struct error *err);
 /* Write pairs into the surrounding map: uid, gid, additionalGids, umask (octal, as a string),
  * noNewPrivileges. */
 void credentials_describe(const struct credentials_plan *plan, struct json_out *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Detach a process from the runtime's binary, so that a program in the container cannot reach that file of
  * the host. */
-#ifndef PYSBX_SANDBOX_DETACH_H
-#define PYSBX_SANDBOX_DETACH_H
+#pragma once
 
 struct error;
 
@@ -29,5 +28,3 @@ void detach_fill(int *fd);
  * Needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN in the user namespace, and CONFIG_CHECKPOINT_RESTORE
  * (prctl(2), PR_SET_MM_MAP, Linux 3.18). Return 0 or a negative errno. */
 int detach_from_binary(int copy, int exe, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Mappings of a new user namespace (user_namespaces(7)). A privileged runtime writes them directly. Otherwise
  * newuidmap(1) and newgidmap(1) do. */
-#ifndef PYSBX_SANDBOX_IDMAP_H
-#define PYSBX_SANDBOX_IDMAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ int64_t idmap_of_process(pid_t pid, uint32_t uid);
 void idmap_describe_maps(const char *key, const struct spec_idmaps *maps, struct json_out *out);
 /* Write a map of the writer, the state of setgroups(2) and both lists of mappings. */
 void idmap_describe(const struct idmap_plan *plan, struct json_out *out);
-
-#endif

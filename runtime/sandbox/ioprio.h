@@ -1,6 +1,5 @@
 /* I/O scheduling class and priority: ioprio_set(2), runtime-spec process.ioPriority. */
-#ifndef PYSBX_SANDBOX_IOPRIO_H
-#define PYSBX_SANDBOX_IOPRIO_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ int ioprio_plan(const struct spec_io_priority *priority, struct ioprio_plan *out
 int ioprio_apply(const struct ioprio_plan *plan, struct error *err);
 /* Write a map of class and priority. */
 void ioprio_describe(const struct ioprio_plan *plan, struct json_out *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* A separate session keyring for the container, so that the caller's keys stay out of its reach:
  * session-keyring(7), keyctl(2). */
-#ifndef PYSBX_SANDBOX_KEYRING_H
-#define PYSBX_SANDBOX_KEYRING_H
+#pragma once
 
 struct error;
 
@@ -12,5 +11,3 @@ struct error;
  * inherits that filter. An exhausted quota is an error, because the container could otherwise reach the
  * caller's keys. Return 0 or a negative errno. */
 int keyring_join(const char *name, struct error *err);
-
-#endif

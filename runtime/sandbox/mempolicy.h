@@ -1,6 +1,5 @@
 /* NUMA memory policy: set_mempolicy(2), runtime-spec 1.3 linux.memoryPolicy. */
-#ifndef PYSBX_SANDBOX_MEMPOLICY_H
-#define PYSBX_SANDBOX_MEMPOLICY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ int mempolicy_plan(struct arena *a, const struct spec_memory_policy *policy, str
 int mempolicy_apply(const struct mempolicy_plan *plan, struct error *err);
 /* Write a map of mode, flags and nodes. */
 void mempolicy_describe(const struct mempolicy_plan *plan, struct json_out *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tables of names and values. One table serves decoding, errors and `features`. */
-#ifndef PYSBX_SANDBOX_NAMES_H
-#define PYSBX_SANDBOX_NAMES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ static inline const char *names_of(const struct name_value *table, uint64_t valu
             return table->name;
     return NULL;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The eight namespaces (namespaces(7)): which ones to create, which ones to join, and the clone(2) that does
  * it. */
-#ifndef PYSBX_SANDBOX_NAMESPACES_H
-#define PYSBX_SANDBOX_NAMESPACES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,5 +88,3 @@ int namespaces_in_initial_user(struct error *err);
 
 /* Write an array with an object for each namespace that is created or joined. */
 void namespaces_describe(const struct namespaces_plan *plan, struct json_out *out);
-
-#endif

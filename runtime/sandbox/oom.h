@@ -1,7 +1,6 @@
 /* Score adjustment for the out-of-memory killer: proc_pid_oom_score_adj(5), runtime-spec
  * process.oomScoreAdj. */
-#ifndef PYSBX_SANDBOX_OOM_H
-#define PYSBX_SANDBOX_OOM_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -22,5 +21,3 @@ int oom_apply(const struct spec_process *process, pid_t pid, struct error *err);
 void oom_lend(const struct spec_process *process, char before[static OOM_VALUE_SIZE]);
 /* Restore the value that oom_lend kept in `before`. */
 void oom_restore(const char *before);
-
-#endif

@@ -1,6 +1,5 @@
 /* Execution domain: personality(2), runtime-spec linux.personality. */
-#ifndef PYSBX_SANDBOX_PERSONALITY_H
-#define PYSBX_SANDBOX_PERSONALITY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ int personality_plan(const struct spec_personality *personality, struct personal
 int personality_apply(const struct personality_plan *plan, struct error *err);
 /* Write the domain as a string. */
 void personality_describe(const struct personality_plan *plan, struct json_out *out);
-
-#endif

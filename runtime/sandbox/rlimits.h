@@ -1,6 +1,5 @@
 /* Resource limits of the process: setrlimit(2), runtime-spec process.rlimits. */
-#ifndef PYSBX_SANDBOX_RLIMITS_H
-#define PYSBX_SANDBOX_RLIMITS_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/resource.h>
@@ -41,5 +40,3 @@ int rlimits_count_from_now(struct rlimits_plan *plan, struct error *err);
 
 /* Write an array of {type, soft, hard}. */
 void rlimits_describe(const struct rlimits_plan *plan, struct json_out *out);
-
-#endif

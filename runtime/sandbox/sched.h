@@ -1,7 +1,6 @@
 /* Scheduling policy and CPU affinity: sched_setattr(2), sched_setaffinity(2), runtime-spec process.scheduler
  * and process.execCPUAffinity. */
-#ifndef PYSBX_SANDBOX_SCHED_H
-#define PYSBX_SANDBOX_SCHED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ int sched_affinity_plan(struct arena *a, const struct spec_cpu_affinity *affinit
 int sched_apply_initial(const struct sched_affinity_plan *plan, struct error *err);
 /* Set the final affinity, in the cgroup and before execve(2). Return 0 or a negative errno. */
 int sched_apply_final(const struct sched_affinity_plan *plan, struct error *err);
-
-#endif

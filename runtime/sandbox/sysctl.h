@@ -1,7 +1,6 @@
 /* Kernel parameters of the container's namespaces: proc_sys(5), runtime-spec linux.sysctl. spec/ decides
  * which keys are allowed. */
-#ifndef PYSBX_SANDBOX_SYSCTL_H
-#define PYSBX_SANDBOX_SYSCTL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ int sysctl_plan(struct arena *a, const struct str_map *sysctl, struct sysctl_pla
  * net.ipv4.ip_local_port_range "500 600" needs net.ipv4.ip_unprivileged_port_start 0. Return 0, or a negative
  * errno once another round changes nothing. */
 int sysctl_apply(struct sysctl_plan *plan, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The container's pseudo-terminal. It is made from the container's own devpts. The runtime passes it to the
  * engine through the console socket (SCM_RIGHTS, unix(7)), or to its own relay. ioctl_tty(2), pts(4). */
-#ifndef PYSBX_SANDBOX_TERMINAL_H
-#define PYSBX_SANDBOX_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -50,5 +49,3 @@ int terminal_place(int slave, struct error *err);
 int terminal_control(struct error *err);
 /* Child: call terminal_place, then terminal_control. Return 0 or a negative errno. */
 int terminal_attach(int slave, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Terminals in the foreground: the runtime copies between its own terminal and the container's. An engine's
  * monitor does this otherwise. termios(3), ioctl_tty(2). */
-#ifndef PYSBX_SANDBOX_TERMINAL_RELAY_H
-#define PYSBX_SANDBOX_TERMINAL_RELAY_H
+#pragma once
 
 struct error;
 
@@ -24,5 +23,3 @@ struct terminal_relay_ends {
 };
 /* Copy as terminal_relay does, between these descriptors. Return 0 or a negative errno. */
 int terminal_relay_between(const struct terminal_relay_ends *ends, struct error *err);
-
-#endif

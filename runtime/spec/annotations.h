@@ -3,8 +3,7 @@
  * config.json. So the table says what each can do, and the administrator's runtime.json (spec/policy.h)
  * decides which of the dangerous ones are honoured. All others are removed from the configuration before
  * anything is planned. */
-#ifndef PYSBX_SPEC_ANNOTATIONS_H
-#define PYSBX_SPEC_ANNOTATIONS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -107,5 +106,3 @@ void annotations_warn_unknown(const struct str_map *annotations);
  * there are none. */
 void annotations_describe(const struct str_map *annotations, const struct annotations_ignored *ignored,
                           struct json_out *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* The features document (runtime-spec 1.3, features.md). */
-#ifndef PYSBX_SPEC_FEATURES_H
-#define PYSBX_SPEC_FEATURES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ struct features_facts {
 
 /* Write the document as one object. */
 void features_write(struct json_out *out, const struct features_facts *facts);
-
-#endif

@@ -1,7 +1,6 @@
 /* JSON text to a tree of values in the arena, by yajl's events and with limits. RFC 8259 leaves some points
  * open: here duplicate keys and NUL characters are errors, and numbers keep their text. */
-#ifndef PYSBX_SPEC_JSON_H
-#define PYSBX_SPEC_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ const char *json_kind_name(enum json_kind kind);
 /* Fill err with "path: text", or with the text alone if the path is empty. Return -EINVAL. */
 int json_error(struct arena *a, const struct json_value *value, struct error *err, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-
-#endif

@@ -1,7 +1,6 @@
 /* The administrator's decision about annotations, in runtime.json: see pysbx-runtime(8) and
  * config/runtime.json, which contains the defaults. */
-#ifndef PYSBX_SPEC_POLICY_H
-#define PYSBX_SPEC_POLICY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ const char *policy_path(struct arena *a, bool root_of_host);
 
 /* Return whether allowAnnotations names the annotation. */
 bool policy_allows(const struct policy *policy, const char *annotation);
-
-#endif

@@ -1,6 +1,5 @@
 /* Decode JSON objects into structures by tables: one table for each object, one row for each property. */
-#ifndef PYSBX_SPEC_SCHEMA_H
-#define PYSBX_SPEC_SCHEMA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -70,5 +69,3 @@ int schema_decode(struct arena *a, const struct json_value *value, const struct 
  * in err. */
 int schema_refuse_unknown(struct arena *a, const struct json_value *value, const struct schema *schema,
                           struct error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* The runtime's own configuration files, warm.json and runtime.json: their location, which of them applies to
  * the caller, and their decoding by a table. A key without a row is an error, because no other program reads
  * these files. */
-#ifndef PYSBX_SPEC_SETTINGS_H
-#define PYSBX_SPEC_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ int settings_parse(struct arena *a, const struct settings *kind, const char *tex
  * err names the file and the place in it. */
 int settings_read(struct arena *a, const struct settings *kind, const char *path, bool root_of_host,
                   void *out, struct error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* config.json as structures (runtime-spec 1.3), which the tables of tables.c fill. Everything lives in the
  * arena of its decoder. An absent string or object is NULL, an absent list has count 0, and an absent number
  * has set == false. */
-#ifndef PYSBX_SPEC_SPEC_H
-#define PYSBX_SPEC_SPEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -366,5 +365,3 @@ const char *spec_sysctl_owner(const char *key);
 
 /* Return whether the container gets a new namespace of this type (an entry without a path). */
 bool spec_new_namespace(const struct spec *spec, const char *type);
-
-#endif

@@ -1,6 +1,5 @@
 /* The tables of config.json (runtime-spec 1.3: config.md, config-linux.md) and the words that they allow. */
-#ifndef PYSBX_SPEC_TABLES_H
-#define PYSBX_SPEC_TABLES_H
+#pragma once
 
 #include "spec/schema.h"
 
@@ -14,5 +13,3 @@ extern const char *const spec_namespace_types[];
 extern const char *const spec_hook_kinds[];
 extern const char *const spec_memory_policy_modes[];
 extern const char *const spec_memory_policy_flags[];
-
-#endif

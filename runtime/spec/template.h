@@ -1,6 +1,5 @@
 /* The config.json that `pysbx-runtime spec` writes. */
-#ifndef PYSBX_SPEC_TEMPLATE_H
-#define PYSBX_SPEC_TEMPLATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@ struct json_out;
  * capabilities, no new privileges, all namespaces new. rootless: with a user namespace that maps the caller
  * to root, the host's network (a new network would not be connected), and no device rules. */
 void spec_template_write(struct json_out *out, bool rootless);
-
-#endif

@@ -1,8 +1,7 @@
 /* The parts of validation, one file each, and the tests that they share. Only for the files of this room;
  * others call spec_validate, spec_validate_process and spec_validate_resources. A validate function returns 0
  * or -EINVAL, and err begins with the JSON path. */
-#ifndef PYSBX_SPEC_VALIDATE_H
-#define PYSBX_SPEC_VALIDATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ bool has_control_character(const char *s);
 bool is_number_list(const char *s);
 /* Return whether a component of the path is "..". */
 bool has_dot_dot(const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* Read the command line of CPython as the interpreter does (using/cmdline in its documentation; 3.9 to 3.15):
  * the options that shape the start-up, and the program. */
-#ifndef PYSBX_WARM_COMMAND_LINE_H
-#define PYSBX_WARM_COMMAND_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ struct command_line {
  * in the arena). argv is NULL-terminated, argv[0] is the interpreter. `terminal`: standard input will be a
  * terminal. */
 const char *command_line_parse(struct arena *a, char *const *argv, bool terminal, struct command_line *out);
-
-#endif

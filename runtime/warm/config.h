@@ -1,7 +1,6 @@
 /* The configuration of warm start, warm.json: see pysbx-runtime(8) and config/warm.json, which holds the
  * defaults. */
-#ifndef PYSBX_WARM_CONFIG_H
-#define PYSBX_WARM_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ int warm_config_read(struct arena *a, const char *path, bool root_of_host, struc
  * text. */
 int warm_config_parse(struct arena *a, const char *text, size_t size, struct warm_config *out,
                       struct error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* Content hashes for files whose identity (warm/file_identity.h) is not enough. The kernel records the time
  * of a change when a page becomes dirty. So a write through a shared mapping to a dirty page leaves no time,
  * and on some file systems no such write does. There the content itself counts, by a keyed hash. */
-#ifndef PYSBX_WARM_CONTENT_H
-#define PYSBX_WARM_CONTENT_H
+#pragma once
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ ssize_t content_kernel_value(const char *path, char out[static CONTENT_VALUE_MAX
 
 /* Return whether a file belongs to another mount than the directory `root`; true if that is unknown. */
 bool content_is_mounted(int root, int fd);
-
-#endif

@@ -1,7 +1,6 @@
 /* Decide whether a start is warm or cold, and why. The parent decides, from the spec and the container's
  * files. The store is not asked here. */
-#ifndef PYSBX_WARM_DECIDE_H
-#define PYSBX_WARM_DECIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ int warm_decide(struct arena *a, const struct warm_context *context, struct warm
 
 /* Write the pair "warm" of `plan`. `snapshot`: the state of the snapshot in the store, in words. */
 void warm_describe(const struct warm_plan *plan, const char *snapshot, struct json_out *out);
-
-#endif

@@ -4,8 +4,7 @@
  * (statx(2), Documentation/filesystems/overlayfs.rst), except the numbers of some directories, whose names
  * count instead (manifest/build.c). If every container has copies (storage driver vfs), nothing matches, and
  * the container starts cold. */
-#ifndef PYSBX_WARM_FILE_IDENTITY_H
-#define PYSBX_WARM_FILE_IDENTITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ bool identity_equal(const struct file_identity *a, const struct file_identity *b
 
 /* Compare owner and group. */
 bool identity_same_owner(const struct file_identity *a, const struct file_identity *b);
-
-#endif

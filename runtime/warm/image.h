@@ -1,8 +1,7 @@
 /* A checkpoint on disk: a directory of the caller's with the snapshot of a session (warm/session.h) and a
  * file that names it, with its size and checksum. That file has the name by which Podman recognizes a
  * checkpoint. It is replaced last, so the directory has the old checkpoint or the new one. */
-#ifndef PYSBX_WARM_IMAGE_H
-#define PYSBX_WARM_IMAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ void image_abandon(struct image *image);
 /* Check the checkpoint of a directory. *snapshot: the path of its snapshot, in the arena. Return 0 or
  * negative errno: -ENOENT if there is none, -EUCLEAN if it is damaged, -EINVAL for one of another program. */
 int image_open(struct arena *a, const char *path, const char **snapshot, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Find the file of a container's argv[0], and decide whether it is a CPython that can be saved and
  * restored. */
-#ifndef PYSBX_WARM_INTERPRETER_H
-#define PYSBX_WARM_INTERPRETER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ const char *interpreter_find(struct arena *a, const struct root_view *view, cons
  * and file capabilities. Both also change the ambient set, AT_SECURE, dumpable and the personality. Mount
  * options and no_new_privs that switch them off are not considered. `fd` is open for reading. */
 const char *interpreter_privileges(int fd);
-
-#endif

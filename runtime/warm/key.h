@@ -1,7 +1,6 @@
 /* The key of a snapshot: everything that shapes the start of an interpreter and its imports and is known
  * before it runs. The text identifies the snapshot; the name is only its hash. */
-#ifndef PYSBX_WARM_KEY_H
-#define PYSBX_WARM_KEY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ bool key_has_variable(const char *variable);
 
 /* Compute the name of a key from its text. */
 void key_name(const char *text, size_t size, char name[static KEY_NAME_SIZE]);
-
-#endif

@@ -1,8 +1,7 @@
 /* Whether the inode numbers of directories identify them. In an overlay over layers of several file systems,
  * each mount gives a directory another number, in the order of the lookups. Podman mounts image volumes and
  * `:O` volumes like this. */
-#ifndef PYSBX_WARM_NUMBERING_H
-#define PYSBX_WARM_NUMBERING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@
  * if that is unknown: then a snapshot is stale in the next mount, and never wrong. Lists directories of its
  * mount, at most a few thousand names. */
 bool numbering_lasts(int dir);
-
-#endif

@@ -1,8 +1,7 @@
 /* The owners of files as a container sees them: user_namespaces(7), idmapped mounts (mount_setattr(2)). Two
  * containers with other host IDs can share a snapshot if they see the same owners and have the same rights.
  */
-#ifndef PYSBX_WARM_OWNERS_H
-#define PYSBX_WARM_OWNERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ void owners_read_unmapped(struct owners *out);
 
 /* Replace owner and group, as this process sees them, by those that the container sees. */
 void owners_translate(const struct owners *owners, struct file_identity *id);
-
-#endif

@@ -2,8 +2,7 @@
  * process. The agent's park() returns its address. The agent shares this header and has no libc: plain
  * integers only. Strings and arrays follow the header in the same block; pointers are addresses in the
  * restored process. */
-#ifndef PYSBX_WARM_PARAMS_H
-#define PYSBX_WARM_PARAMS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -71,5 +70,3 @@ struct warm_params {
     uint64_t required;        /* 1: there must be no cold start; the agent ends the process instead */
     uint8_t entropy[64];      /* fresh random bytes, different for every restore */
 };
-
-#endif

@@ -11,8 +11,7 @@
  *   write PATH whether access(2) allows the process to write to a file or directory.
  *   hidden PATH whether another mount is above a file of /proc or /sys, or above a directory on the way to
  * it. */
-#ifndef PYSBX_WARM_QUESTION_H
-#define PYSBX_WARM_QUESTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ bool question_is_valid(const char *question);
  * probe_look.py). Makes system calls only. Return the size of the answer in bytes, which is less than
  * QUESTION_ANSWER_MAX. */
 ssize_t question_answer(const char *question, char out[static QUESTION_ANSWER_MAX]);
-
-#endif

@@ -1,7 +1,6 @@
 /* A view of a container's files as the container will see them: its root and the bind mounts over it. It is
  * used before the container exists, or from inside. Links cannot lead out of it (openat2(2)). */
-#ifndef PYSBX_WARM_ROOT_VIEW_H
-#define PYSBX_WARM_ROOT_VIEW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ bool root_view_has_mounts(const struct root_view *view, const char *directory);
  * a mount point is reached through a link, or a directory is mounted without the mounts beneath it. Engines
  * mount /dev/shm and /dev/mqueue like that, but no file of a snapshot is there. */
 bool root_view_is_exact(const struct root_view *view);
-
-#endif

@@ -2,8 +2,7 @@
  * of its own. The file belongs to the caller: it is not in the store, and no key finds it. It depends only on
  * the files that are mapped, because nothing in it will be imported again. A user with read access to the
  * file has the data of the session. */
-#ifndef PYSBX_WARM_SESSION_H
-#define PYSBX_WARM_SESSION_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -42,5 +41,3 @@ int session_open_base(const char *path, const struct snapshot *snapshot, const c
  * Others may not open them; their owner may be a user that this process cannot see. The result is that of
  * session_open and session_open_base. */
 int session_receive(int socket, struct snapshot *out, int *base, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Fuzz targets: each function accepts any bytes, and aborts if the parser breaks its promises. fuzz.c runs
  * them with libFuzzer, test_seeds.c with the seeds. */
-#ifndef PYSBX_TESTS_FUZZ_TARGETS_H
-#define PYSBX_TESTS_FUZZ_TARGETS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ struct fuzz_input {
     size_t size;
 };
 uint64_t fuzz_take(struct fuzz_input *input, size_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 /* A process that is saved. The test executes itself as the process that parks, and its own file stands for
  * the agent's. After the restore, the process checks its state and prints "good WHAT" or "bad WHAT", one
  * line each, and "good end" at the end. Its exit code is 23. */
-#ifndef PYSBX_TESTS_PARKED_H
-#define PYSBX_TESTS_PARKED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ void parked_file_name(char name[static 64], pid_t test);
  * two pages of a removed file, with a string in the second page. */
 extern pid_t parked_tester;
 char *parked_map_removed(const char *text, int protection);
-
-#endif

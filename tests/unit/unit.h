@@ -1,8 +1,7 @@
 /* A unit test is one program that prints TAP (testanything.org): any number of ok(), is_str(), is_int(),
  * then `return done_testing();`. Names are printf formats. A failed check prints its position and the
  * actual value, and later checks still run. */
-#ifndef PYSBX_TESTS_UNIT_H
-#define PYSBX_TESTS_UNIT_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -112,5 +111,3 @@ static inline int done_testing(void)
     printf("1..%d\n", unit_checks);
     return unit_failures == 0 ? 0 : 1;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * pointers to functions that were stored before. Such a pointer must not be called (container/launch.h).
  * Both functions end when the program is executed, or after they have told the runtime, or start, why it
  * is not. */
-#ifndef PYSBX_CONTAINER_CHILD_FINISH_H
-#define PYSBX_CONTAINER_CHILD_FINISH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -44,5 +43,3 @@ _Noreturn void init_finish(const struct init_context *context, struct process_pr
 
 /* Finish a process of exec. */
 _Noreturn void exec_finish(const struct exec_context *context, struct process_program *program);
-
-#endif

@@ -1,6 +1,5 @@
 /* The child's side of the minimal init: container/first.h. */
-#ifndef PYSBX_CONTAINER_CHILD_FIRST_H
-#define PYSBX_CONTAINER_CHILD_FIRST_H
+#pragma once
 
 struct error;
 struct process_plan;
@@ -13,5 +12,3 @@ int first_enter_program(struct process_plan *plan, const char *program, int chan
 /* In the program's process, before it gives up its memory without execve(2): wait until the first process no
  * longer uses it. Do nothing if there is no init. */
 void first_wait_until_alone(const struct process_plan *plan);
-
-#endif

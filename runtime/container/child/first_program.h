@@ -1,7 +1,6 @@
 /* The minimal init itself: code without a C library, which the runtime puts into an executable file
  * (container/first.c). */
-#ifndef PYSBX_CONTAINER_CHILD_FIRST_PROGRAM_H
-#define PYSBX_CONTAINER_CHILD_FIRST_PROGRAM_H
+#pragma once
 
 /* The descriptor of the page for the program's status. It may be closed: then there is no report. */
 #define FIRST_REPORT_FD 0
@@ -23,5 +22,3 @@ extern const unsigned char first_enter[];
 
 /* Called at first_enter with the stack of a new program: argc, argv. */
 _Noreturn void first_main(const long *stack);
-
-#endif

@@ -9,8 +9,7 @@
  * filter with a listener is refused, and so is a scheduler that a clone does not inherit. No snapshot is
  * restored, because a restorer installs the filter itself. For a moment the container has one process
  * more. */
-#ifndef PYSBX_CONTAINER_CHILD_LATE_CLONE_H
-#define PYSBX_CONTAINER_CHILD_LATE_CLONE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -33,5 +32,3 @@ int late_clone_start(const struct late_clone *clone, const char *program, struct
 /* In the runtime, when the child is ready: let it clone, and go on with the clone. *pid and *pidfd are those
  * of the child, and afterwards those of the clone. Return 0 or a negative errno. */
 int late_clone_follow(int sync, pid_t *pid, int *pidfd, struct error *err);
-
-#endif

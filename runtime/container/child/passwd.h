@@ -1,6 +1,5 @@
 /* The home directory of a user, from the container's /etc/passwd (passwd(5)). */
-#ifndef PYSBX_CONTAINER_CHILD_PASSWD_H
-#define PYSBX_CONTAINER_CHILD_PASSWD_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -15,5 +14,3 @@ void home_variable_of(int fd, uid_t uid, char *out, size_t size);
 /* Return the home directory of uid in the text of a passwd file, which ends with NUL. The text is changed,
  * and the result points into it. Skip entries whose directory is longer than `max`. NULL if there is none. */
 const char *home_in_passwd(char *text, uid_t uid, size_t max);
-
-#endif

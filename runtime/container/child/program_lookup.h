@@ -1,6 +1,5 @@
 /* The program of a process, in the container's root. */
-#ifndef PYSBX_CONTAINER_CHILD_PROGRAM_LOOKUP_H
-#define PYSBX_CONTAINER_CHILD_PROGRAM_LOOKUP_H
+#pragma once
 
 #include <limits.h>
 
@@ -12,5 +11,3 @@ struct error;
  * 127). */
 int program_find(const char *cwd, const char *name, const char *search_path, char program[static PATH_MAX],
                  struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* AppArmor profile of the process, through the kernel's own files: aa_change_onexec(2), or
  * aa_change_profile(2) for a program that is restored. */
-#ifndef PYSBX_SANDBOX_LSM_APPARMOR_H
-#define PYSBX_SANDBOX_LSM_APPARMOR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -46,5 +45,3 @@ void apparmor_describe(const struct apparmor_plan *plan, struct json_out *out);
 
 /* Return true if the kernel says that AppArmor is enabled. For `features`. */
 bool apparmor_enabled(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* The files of /proc/self/attr, by which a process asks a security module for a label or profile;
  * proc_pid_attr(5). The meaning of the texts is the callers'. */
-#ifndef PYSBX_SANDBOX_LSM_ATTRIBUTE_H
-#define PYSBX_SANDBOX_LSM_ATTRIBUTE_H
+#pragma once
 
 struct error;
 
@@ -32,5 +31,3 @@ int attribute_write(const struct attribute *attribute, const char *text, const c
 /* Close the descriptor, if it is open. */
 void attribute_close(struct attribute *attribute);
 #define cleanup_attribute __attribute__((cleanup(attribute_close)))
-
-#endif

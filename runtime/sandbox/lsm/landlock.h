@@ -17,8 +17,7 @@
  * An absent key has its value in "default": everything is read-only except /tmp, devices that store nothing
  * can be used, no port is open, and both scopes are closed. Paths are paths in the container, and each stands
  * for all that is below it. A path that begins with "-" may be missing. */
-#ifndef PYSBX_SANDBOX_LSM_LANDLOCK_H
-#define PYSBX_SANDBOX_LSM_LANDLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,5 +93,3 @@ int landlock_apply(struct landlock_plan *plan, struct error *err);
 /* Write one object: ABI, enforcement, the rights that are restricted and dropped, each path and port with its
  * rights. */
 void landlock_describe(const struct landlock_plan *plan, struct json_out *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* The kernel interface of Landlock: the rights and the ABI that brought each, structures, system calls
  * (linux/landlock.h, Documentation/userspace-api/landlock.rst). They are defined here, because the headers of
  * the supported distributions are older than most of them. This file does not decide what is allowed. */
-#ifndef PYSBX_SANDBOX_LSM_LANDLOCK_ABI_H
-#define PYSBX_SANDBOX_LSM_LANDLOCK_ABI_H
+#pragma once
 
 #include <stdint.h>
 
@@ -74,5 +73,3 @@ struct landlock_port_rule {
 int landlock_create_ruleset(const struct landlock_ruleset *attr);
 int landlock_add_rule(int ruleset, int type, const void *rule);
 int landlock_restrict_self(int ruleset, unsigned flags);
-
-#endif

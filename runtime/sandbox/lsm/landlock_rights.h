@@ -1,6 +1,5 @@
 /* Sets of Landlock rights, and the ABI of the kernel. */
-#ifndef PYSBX_SANDBOX_LSM_LANDLOCK_RIGHTS_H
-#define PYSBX_SANDBOX_LSM_LANDLOCK_RIGHTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ struct landlock_rights {
 /* Return the kernel's ABI: 0 if Landlock is not built in, is switched off at boot, or is refused by a filter.
  */
 int landlock_abi(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SELinux labels of the process and of its session keyring; config.md "selinuxLabel", selinux(8). */
-#ifndef PYSBX_SANDBOX_LSM_SELINUX_H
-#define PYSBX_SANDBOX_LSM_SELINUX_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -44,5 +43,3 @@ void selinux_describe(const struct selinux_plan *plan, struct json_out *out);
 
 /* True if selinuxfs is mounted at its usual place. This loads no library. For `features` and mount labels. */
 bool selinux_enabled(void);
-
-#endif

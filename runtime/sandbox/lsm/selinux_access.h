@@ -1,8 +1,7 @@
 /* Ask what the loaded SELinux policy allows without an entry in the audit log: selinuxfs "access", as
  * security_compute_av_raw(3) does. The answers are advice: the kernel applies its policy again when the
  * process acts. */
-#ifndef PYSBX_SANDBOX_LSM_SELINUX_ACCESS_H
-#define PYSBX_SANDBOX_LSM_SELINUX_ACCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ const char *selinux_obstacle(struct arena *a, const char *label);
 
 /* True if the label may use the standard streams of this process. */
 bool selinux_allows_streams(struct arena *a, const char *label);
-
-#endif

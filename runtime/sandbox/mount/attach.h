@@ -1,7 +1,6 @@
 /* Detached mounts: open them from the host, give them attributes, attach them (open_tree(2),
  * mount_setattr(2), move_mount(2); Linux 5.12). Every step goes from descriptor to descriptor. */
-#ifndef PYSBX_SANDBOX_MOUNT_ATTACH_H
-#define PYSBX_SANDBOX_MOUNT_ATTACH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ int mount_protect_cgroups(int sys);
 /* Attach the detached mount `fd` on the O_PATH descriptor `target`. Return 0 or a negative errno without
  * text. -EINVAL or -ENOTDIR: one is a directory and the other is not. */
 int mount_attach(int fd, int target);
-
-#endif

@@ -1,6 +1,5 @@
 /* Facts about the container and the runtime that the mount files need. */
-#ifndef PYSBX_SANDBOX_MOUNT_CONTEXT_H
-#define PYSBX_SANDBOX_MOUNT_CONTEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ struct rootfs_context {
     const char *cgroup_mount;    /* where cgroup2 is mounted on the host; NULL: nowhere */
     uint32_t root_uid, root_gid; /* uid 0 and gid 0 of the container as the child sees them */
 };
-
-#endif

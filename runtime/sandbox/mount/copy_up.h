@@ -1,6 +1,5 @@
 /* The mount option tmpcopyup: a new tmpfs starts with a copy of the directory that it covers. */
-#ifndef PYSBX_SANDBOX_MOUNT_COPY_UP_H
-#define PYSBX_SANDBOX_MOUNT_COPY_UP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ struct error;
  * none. Return 0 or a negative errno with text. -ENOSPC: the tmpfs is too small. -ELOOP: the tree is deeper
  * than 128 directories. */
 int tmpcopyup(int from, int to, bool mode, struct error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * config-linux.md). They are made with mknod(2), or bound from the host where that is not permitted. For a
  * container with a user namespace, a runtime that may make nodes makes those of linux.devices outside of it,
  * on a file system that permits opening them. */
-#ifndef PYSBX_SANDBOX_MOUNT_DEVICES_H
-#define PYSBX_SANDBOX_MOUNT_DEVICES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ int devices_apply(struct devices_plan *plan, int rootfd, struct error *err);
 
 /* Write pairs into the surrounding map: devices and deviceLinks. */
 void devices_describe(const struct devices_plan *plan, struct json_out *out);
-
-#endif

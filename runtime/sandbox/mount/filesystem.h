@@ -1,7 +1,6 @@
 /* New file systems by the mount API of Linux 5.2 (fsopen, fsconfig, fsmount). mount(2) does what that API
  * cannot express. */
-#ifndef PYSBX_SANDBOX_MOUNT_FILESYSTEM_H
-#define PYSBX_SANDBOX_MOUNT_FILESYSTEM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ int filesystem_create(const struct filesystem *fs, int mode, struct error *err);
 /* Mount a file system with legacy_data on the O_PATH descriptor `target` by mount(2). remount: change the
  * file system that is mounted there instead. Return 0 or a negative errno. */
 int filesystem_mount_legacy(const struct filesystem *fs, int target, bool remount, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Id-mapped bind mounts (mount_setattr(2) MOUNT_ATTR_IDMAP, Linux 5.12): the mapping of a mount, and the user
  * namespace that carries it. */
-#ifndef PYSBX_SANDBOX_MOUNT_IDMAPPED_H
-#define PYSBX_SANDBOX_MOUNT_IDMAPPED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -34,5 +33,3 @@ int idmap_mount_userns(const struct idmap_mount *map, struct error *err);
 /* Map a detached mount by a user namespace. recursive: map all mounts below it as well. Return 0 or a
  * negative errno with text. -EINVAL: the file system does not support id-mapped mounts. */
 int idmap_mount_apply(int mount_fd, int userns_fd, bool recursive, struct error *err);
-
-#endif

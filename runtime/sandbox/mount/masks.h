@@ -1,7 +1,6 @@
 /* linux.maskedPaths and linux.readonlyPaths: parts of /proc and /sys that a container must not read or write
  * (runtime-spec config-linux.md). */
-#ifndef PYSBX_SANDBOX_MOUNT_MASKS_H
-#define PYSBX_SANDBOX_MOUNT_MASKS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,5 +30,3 @@ int masks_apply(const struct masks_plan *plan, const struct mounts_plan *mounts,
 
 /* Write pairs into the surrounding map: maskedPaths, readonlyPaths. */
 void masks_describe(const struct masks_plan *plan, struct json_out *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* The mounts of config.json. The parent sorts and checks them, and the child carries them out. */
-#ifndef PYSBX_SANDBOX_MOUNT_MOUNTS_H
-#define PYSBX_SANDBOX_MOUNT_MOUNTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,5 +107,3 @@ int cgroup_mount_open(const struct mount_plan *mount, const struct rootfs_contex
  * replacement. */
 int mount_fallback_open(struct mount_plan *mount, const struct rootfs_context *context, int code,
                         struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The vocabulary of mount options (runtime-spec config.md "Linux mount options", mount(8), mount_setattr(2)):
  * it translates words to flags. Any other word is data for the file system. */
-#ifndef PYSBX_SANDBOX_MOUNT_OPTIONS_H
-#define PYSBX_SANDBOX_MOUNT_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ const char *const *mount_options_words(size_t *count);
 
 /* Write the parsed options as a JSON array of words ("ro", "rslave", "mode=755", …) in a fixed order. */
 void mount_options_describe(const struct mount_options *options, struct json_out *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* The container's root file system from plan to pivot_root(2): mounts, devices, masks. Files outside of this
  * directory do not need its parts (mounts.h, devices.h, masks.h). Runtime-spec config.md "Root", "Mounts",
  * config-linux.md "Devices", "Masked Paths", "Readonly Paths", "Rootfs Mount Propagation". */
-#ifndef PYSBX_SANDBOX_MOUNT_ROOTFS_H
-#define PYSBX_SANDBOX_MOUNT_ROOTFS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ int rootfs_detach(const char *path, const char *mount_namespace, struct error *e
 
 /* Write one JSON object for the `plan` command: root, mounts, devices, masked and read-only paths. */
 void rootfs_describe(const struct rootfs_plan *plan, struct json_out *out);
-
-#endif

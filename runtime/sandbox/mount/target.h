@@ -1,6 +1,5 @@
 /* The target of a mount: a place below the container's root, opened or made. */
-#ifndef PYSBX_SANDBOX_MOUNT_TARGET_H
-#define PYSBX_SANDBOX_MOUNT_TARGET_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ int mount_target_open_nofollow(int rootfd, const char *path, enum mount_target_k
 /* Open a directory for /proc or /sys, make it if it is missing, and refuse any symbolic link on the way. An
  * image that has one there wants to have procfs mounted elsewhere (CVE-2019-19921, CVE-2023-28642). */
 int mount_target_open_strict(int rootfd, const char *path, struct error *err);
-
-#endif

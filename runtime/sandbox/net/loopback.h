@@ -1,11 +1,8 @@
 /* The loopback device of a new network namespace: netdevice(7). */
-#ifndef PYSBX_SANDBOX_NET_LOOPBACK_H
-#define PYSBX_SANDBOX_NET_LOOPBACK_H
+#pragma once
 
 struct error;
 
 /* Child, in its new network namespace and with CAP_NET_ADMIN there: set "lo" up. Return 0 or a negative
  * errno. */
 int loopback_up(struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Network devices of the host that the container gets: rtnetlink(7), runtime-spec 1.3 linux.netDevices. */
-#ifndef PYSBX_SANDBOX_NET_NETDEV_H
-#define PYSBX_SANDBOX_NET_NETDEV_H
+#pragma once
 
 #include <stddef.h>
 
@@ -28,5 +27,3 @@ int netdev_apply(const struct netdev_plan *plan, int netns, struct error *err);
 
 /* Write a map from the names on the host to those in the container. */
 void netdev_describe(const struct netdev_plan *plan, struct json_out *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Requests to the kernel over rtnetlink(7): build a message, send it, read the answer. */
-#ifndef PYSBX_SANDBOX_NET_NETLINK_H
-#define PYSBX_SANDBOX_NET_NETLINK_H
+#pragma once
 
 #include <linux/netlink.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ int netlink_call(int fd, struct netlink_request *request, netlink_handler *handl
 /* Return the attribute of this type after the message's own header of `header_size` bytes, or NULL. *size:
  * its length. */
 const void *netlink_attribute(const struct nlmsghdr *message, size_t header_size, int type, size_t *size);
-
-#endif

@@ -1,7 +1,6 @@
 /* Compiled seccomp programs on disk in <state root>/.cache/seccomp, one file for each profile. A file is used
  * only if this user owns it and it holds exactly the requested key. */
-#ifndef PYSBX_SANDBOX_SECCOMP_CACHE_H
-#define PYSBX_SANDBOX_SECCOMP_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ bool seccomp_cache_lookup(struct arena *a, int state_dir, const struct seccomp_c
  * failure is no error, because the next run compiles again. */
 void seccomp_cache_store(struct arena *a, int state_dir, const struct seccomp_cache_key *key,
                          const struct seccomp_plan *plan, const char *library);
-
-#endif

@@ -1,6 +1,5 @@
 /* Compile a profile of linux.seccomp to a BPF program by libseccomp, which is loaded at the first use. */
-#ifndef PYSBX_SANDBOX_SECCOMP_COMPILE_H
-#define PYSBX_SANDBOX_SECCOMP_COMPILE_H
+#pragma once
 
 #include <linux/filter.h>
 #include <stdbool.h>
@@ -32,5 +31,3 @@ extern const struct name_value seccomp_actions[], seccomp_operators[], seccomp_a
 
 /* True if the running kernel has this SECCOMP_FILTER_FLAG_…. */
 bool seccomp_flag_supported(unsigned flag);
-
-#endif

@@ -13,8 +13,7 @@
  *   (told: about to load)                     <----  (tells: about to load)
  *   seccomp_notify_send: waits, takes, sends  <===>  seccomp_install: loads, waits
  *   seccomp_handover_free                            execve */
-#ifndef PYSBX_SANDBOX_SECCOMP_NOTIFY_H
-#define PYSBX_SANDBOX_SECCOMP_NOTIFY_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -55,5 +54,3 @@ struct seccomp_receiver {
  * still waits. */
 int seccomp_notify_send(const struct seccomp_plan *plan, struct seccomp_handover *handover, int pidfd,
                         const struct seccomp_receiver *receiver, struct error *err);
-
-#endif

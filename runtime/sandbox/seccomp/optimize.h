@@ -2,8 +2,7 @@
  * When the kernel loads a program, it evaluates it for every number and compiles it to machine code. Podman's
  * default profile loads in 0.75 ms as libseccomp writes it, in 0.28 ms as libseccomp's binary tree, and in
  * 0.13 ms in this form. */
-#ifndef PYSBX_SANDBOX_SECCOMP_OPTIMIZE_H
-#define PYSBX_SANDBOX_SECCOMP_OPTIMIZE_H
+#pragma once
 
 #include <linux/filter.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ struct arena;
  * understood here, or would not become shorter. This makes no system call. */
 void seccomp_optimize(struct arena *a, const uint32_t *archs, size_t arch_count,
                       const struct sock_filter **filter, size_t *count);
-
-#endif

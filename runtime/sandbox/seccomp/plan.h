@@ -1,6 +1,5 @@
 /* The plan of a filter. */
-#ifndef PYSBX_SANDBOX_SECCOMP_PLAN_H
-#define PYSBX_SANDBOX_SECCOMP_PLAN_H
+#pragma once
 
 #include <linux/filter.h>
 #include <stdbool.h>
@@ -15,5 +14,3 @@ struct seccomp_plan {
     const char *listener_path, *listener_metadata;
     const char *origin; /* "none", "annotation", "cache" or "compiled" */
 };
-
-#endif

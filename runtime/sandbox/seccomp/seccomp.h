@@ -1,7 +1,6 @@
 /* The system call filter: choose it (annotation, cache, compiled) and load it. seccomp(2), runtime-spec
  * linux.seccomp. */
-#ifndef PYSBX_SANDBOX_SECCOMP_SECCOMP_H
-#define PYSBX_SANDBOX_SECCOMP_SECCOMP_H
+#pragma once
 
 #include <linux/filter.h>
 #include <stdbool.h>
@@ -36,5 +35,3 @@ int seccomp_install(const struct seccomp_plan *plan, struct seccomp_handover *ha
 
 /* Write one object: origin, instructions, flags, listener. */
 void seccomp_describe(const struct seccomp_plan *plan, struct json_out *out);
-
-#endif

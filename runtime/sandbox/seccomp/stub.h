@@ -1,6 +1,5 @@
 /* The start of a filter: answer ENOSYS to system calls newer than the profile. */
-#ifndef PYSBX_SANDBOX_SECCOMP_STUB_H
-#define PYSBX_SANDBOX_SECCOMP_STUB_H
+#pragma once
 
 #include <linux/filter.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ struct seccomp_stub_limit {
 /* Write the instructions to put before the program, at most SECCOMP_STUB_MAX, and return their number. A call
  * without an answer here falls through to the program, which loads again the data that it needs. */
 size_t seccomp_stub(const struct seccomp_stub_limit *limits, size_t count, struct sock_filter *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* The agent: a shared object without libc (runtime/warm/agent/agent.c), and behind it in its file the Python
  * that probe and builder load (start.py). The builder loads it to import modules and to park, and a restored
  * interpreter runs the user's program through it. It is part of the runtime's binary. */
-#ifndef PYSBX_WARM_AGENT_AGENT_H
-#define PYSBX_WARM_AGENT_AGENT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ extern const char agent_identity[AGENT_IDENTITY_SIZE];
 /* The program text for `python3 FLAGS -c TEXT AGENT_PATH REPORT_FD MODULE...` that makes an interpreter a
  * builder or a probe. */
 extern const char agent_bootstrap[];
-
-#endif

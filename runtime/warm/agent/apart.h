@@ -1,6 +1,5 @@
 /* A copy of the agent that the dynamic linker does not know. */
-#ifndef PYSBX_WARM_AGENT_APART_H
-#define PYSBX_WARM_AGENT_APART_H
+#pragma once
 
 #include <elf.h>
 #include <stdbool.h>
@@ -24,5 +23,3 @@ uintptr_t make_copy(void);
 
 /* In the copy, before other code of the copy is called: unload the agent that it was copied from. */
 void unload_original(void);
-
-#endif

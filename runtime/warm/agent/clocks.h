@@ -1,6 +1,5 @@
 /* The clock of the day in a probe. */
-#ifndef PYSBX_WARM_AGENT_CLOCKS_H
-#define PYSBX_WARM_AGENT_CLOCKS_H
+#pragma once
 
 #include "warm/agent/python_abi.h"
 
@@ -13,5 +12,3 @@ PyObject *shift_clocks(PyObject *self, PyObject *args);
  * repetitions.
  * "": the program itself (METH_VARARGS). */
 PyObject *clock_readers(PyObject *self, PyObject *args);
-
-#endif

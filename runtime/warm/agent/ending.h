@@ -1,6 +1,5 @@
 /* The end of the interpreter, which is cut short when only memory remains to be freed. */
-#ifndef PYSBX_WARM_AGENT_ENDING_H
-#define PYSBX_WARM_AGENT_ENDING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ bool is_ending(void);
  * exit handler calls this, if no living object acts at its end and all output is flushed. If the stack cannot
  * be unwound, or functions of Py_AtExit() are registered, Py_FinalizeEx() continues as usual. */
 void shorten_ending(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* The libraries that the dynamic linker has loaded, and the one that has started a thread. */
-#ifndef PYSBX_WARM_AGENT_LOADED_H
-#define PYSBX_WARM_AGENT_LOADED_H
+#pragma once
 
 #include "warm/agent/python_abi.h"
 
@@ -23,5 +22,3 @@ const char *library_at(uintptr_t address);
 /* Return the path of the library whose function a thread of glibc runs. `robust_list` is the address of the
  * thread's list of robust mutexes. "": the program itself, NULL: not known. */
 const char *library_of_thread(uintptr_t robust_list);
-
-#endif

@@ -1,7 +1,6 @@
 /* The memory of the process that a restore may map from the snapshot's file. Its owner gives it to no system
  * call that tells a private mapping of a file from anonymous memory. A restore copies the rest. */
-#ifndef PYSBX_WARM_AGENT_MEMORY_H
-#define PYSBX_WARM_AGENT_MEMORY_H
+#pragma once
 
 #include "warm/agent/python_abi.h"
 #include "warm/params.h"
@@ -12,5 +11,3 @@ PyObject *note_memory(PyObject *self, PyObject *args);
 
 /* Complete the list. It is valid until memory is allocated. */
 const struct warm_memory *memory_list(void);
-
-#endif

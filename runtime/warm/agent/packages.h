@@ -1,7 +1,6 @@
 /* The agent's knowledge of particular libraries, for its C code. packages.py has the table for its Python
  * code. */
-#ifndef PYSBX_WARM_AGENT_PACKAGES_H
-#define PYSBX_WARM_AGENT_PACKAGES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ struct numpy_twister {
     uint32_t words[TWISTER_WORDS];
     int position; /* in them; at the end, the next draw first makes other words of them */
 };
-
-#endif

@@ -2,8 +2,7 @@
  * build does not need headers of either: one agent serves every CPython that agent.c has a layout for. The
  * dynamic linker of the process finds the symbols. Sources: Include/ of CPython 3.9 to 3.15. All but the last
  * group are documented or in the limited API. */
-#ifndef PYSBX_WARM_AGENT_PYTHON_ABI_H
-#define PYSBX_WARM_AGENT_PYTHON_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -151,5 +150,3 @@ void *mmap(void *address, size_t size, int prot, int flags, int fd, long offset)
 __attribute__((weak)) void *dlopen(const char *name, int flags);
 __attribute__((weak)) int dlclose(void *handle);
 _Noreturn void exit(int status);
-
-#endif

@@ -1,6 +1,5 @@
 /* Services for the Python code of the agent, which cannot do this itself, or not in every version. */
-#ifndef PYSBX_WARM_AGENT_SERVICES_H
-#define PYSBX_WARM_AGENT_SERVICES_H
+#pragma once
 
 #include "warm/agent/python_abi.h"
 
@@ -32,5 +31,3 @@ PyObject *words_of(PyObject *self, PyObject *capsule);
 /* fill_words(): fill this state with random words from the kernel. Returns whether that worked
  * (METH_VARARGS). */
 PyObject *fill_words(PyObject *self, PyObject *args);
-
-#endif

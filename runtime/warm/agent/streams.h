@@ -1,6 +1,5 @@
 /* The descriptors that Python's standard streams were made for. */
-#ifndef PYSBX_WARM_AGENT_STREAMS_H
-#define PYSBX_WARM_AGENT_STREAMS_H
+#pragma once
 
 #include "warm/agent/python_abi.h"
 
@@ -10,5 +9,3 @@ PyObject *note_streams(PyObject *self, PyObject *args);
 /* Return a new list of the standard descriptors that are different now, or closed; NULL: an exception is set.
  */
 PyObject *other_streams(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Functions in place of a C library, whose state the agent must not change. */
-#ifndef PYSBX_WARM_AGENT_SYSTEM_H
-#define PYSBX_WARM_AGENT_SYSTEM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ static inline ptrdiff_t text_length(const char *text)
         n++;
     return n;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Other threads of the process, and how a fork that is saved takes them along. */
-#ifndef PYSBX_WARM_AGENT_THREADS_H
-#define PYSBX_WARM_AGENT_THREADS_H
+#pragma once
 
 #include "warm/agent/python_abi.h"
 
@@ -17,5 +16,3 @@ int threads_fork(void);
 /* In the child of threads_fork(), let the other threads continue where they were. To be called once. Returns
  * 0 or a negative errno. After an error only some threads run, so this process cannot continue. */
 int threads_start(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Find the caller of a function by the compiler's tables: .eh_frame, in the System V ABI for x86-64,
  * section 4.2.4, and DWARF 5, section 6.4. */
-#ifndef PYSBX_WARM_AGENT_UNWIND_H
-#define PYSBX_WARM_AGENT_UNWIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ struct frame {
  * begins. False: the tables have no such function, or use forms that are not known here. Then the frame is
  * unchanged. */
 bool unwind(struct frame *frame, uint64_t *function);
-
-#endif

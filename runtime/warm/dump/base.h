@@ -1,6 +1,5 @@
 /* Leave out of a snapshot what its base has. */
-#ifndef PYSBX_WARM_DUMP_BASE_H
-#define PYSBX_WARM_DUMP_BASE_H
+#pragma once
 
 struct arena;
 struct dump_base;
@@ -16,5 +15,3 @@ struct tracee;
 int dump_base_leave_out(const struct tracee *t, const struct dump_base *base, const struct dump_vmas *vmas,
                         struct dump_contents *contents, struct arena *a, struct snapshot_parts *parts,
                         struct error *err);
-
-#endif

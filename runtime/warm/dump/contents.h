@@ -1,6 +1,5 @@
 /* The pages of a process that were read when they were found, so that none is read twice. */
-#ifndef PYSBX_WARM_DUMP_CONTENTS_H
-#define PYSBX_WARM_DUMP_CONTENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ int dump_contents_add(struct dump_contents *contents, uint64_t address, const ch
 /* Return the page of an address, or NULL if it was not kept. Addresses that follow each other are found
  * fast. */
 const struct dump_content *dump_contents_find(struct dump_contents *contents, uint64_t address);
-
-#endif

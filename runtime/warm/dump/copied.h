@@ -1,6 +1,5 @@
 /* The anonymous memory that a restore copies. */
-#ifndef PYSBX_WARM_DUMP_COPIED_H
-#define PYSBX_WARM_DUMP_COPIED_H
+#pragma once
 
 struct arena;
 struct dump_vmas;
@@ -19,5 +18,3 @@ void dump_copied_unmark(struct dump_vmas *vmas);
 
 /* Divide extents that are too large for one read. */
 void dump_copied_divide(struct arena *a, struct dump_vmas *vmas, unsigned long page);
-
-#endif

@@ -1,6 +1,5 @@
 /* The open descriptors of a stopped process. */
-#ifndef PYSBX_WARM_DUMP_DESCRIPTORS_H
-#define PYSBX_WARM_DUMP_DESCRIPTORS_H
+#pragma once
 
 struct arena;
 struct dump_request;
@@ -18,5 +17,3 @@ struct tracee;
  * Any other descriptor except 0, 1 and 2 is -ENOTSUP, by number and name. */
 int dump_descriptors(struct tracee *t, const struct dump_request *request, struct arena *a,
                      struct snapshot_parts *parts, struct error *err);
-
-#endif

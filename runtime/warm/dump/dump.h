@@ -1,7 +1,6 @@
 /* Write the snapshot of a parked interpreter. The runtime examines it from outside (ptrace(2), /proc),
  * because it is not trusted to describe itself. */
-#ifndef PYSBX_WARM_DUMP_DUMP_H
-#define PYSBX_WARM_DUMP_DUMP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ int warm_dump(const struct dump_request *request, struct error *err);
  * also after an error, or 0. Return 0 or negative errno; -ENOTSUP names the obstacle. The call waits up to
  * two seconds until the process waits. */
 int warm_dump_fork(const struct dump_request *request, pid_t *child, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The mapped and open files of a stopped process. */
-#ifndef PYSBX_WARM_DUMP_FILES_H
-#define PYSBX_WARM_DUMP_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ int dump_files(const struct tracee *t, const struct dump_request *request, struc
  * Store its index in *file; return false if there is another file beneath `root`, or none. */
 bool dump_files_add(int root, const char *path, const struct file_identity *identity, struct arena *a,
                     struct snapshot_parts *parts, uint32_t *file);
-
-#endif

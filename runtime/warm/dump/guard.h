@@ -1,8 +1,7 @@
 /* Checks for traps that a saved process may have set for the processes that become it. It ran untrusted code.
  * A restore maps its memory and sets up its thread before the container's filter is in force. During that
  * time no code of it may run, and nothing of the runtime may get into it. */
-#ifndef PYSBX_WARM_DUMP_GUARD_H
-#define PYSBX_WARM_DUMP_GUARD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ int dump_guard_size(const struct snapshot_parts *parts, uint64_t page, uint64_t 
  * that it names. Reads the pages that were written to `file`, because the process may share its memory with a
  * running one, or are in `base`. -ENOTSUP if there is one. */
 int dump_guard_rseq(int file, int base, const struct snapshot_parts *parts, uint64_t page, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reduce the VMAs and extents of the same memory: each is a system call of every restore. */
-#ifndef PYSBX_WARM_DUMP_JOIN_H
-#define PYSBX_WARM_DUMP_JOIN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ struct dump_vmas;
  * pages between extents become part of them, and so do a few zeros at the ends of anonymous memory. The VMA
  * that ends at `heap_end` is excluded: there the kernel names only anonymous memory "[heap]". */
 void dump_vmas_join(struct dump_vmas *vmas, uint64_t page, uint64_t heap_end);
-
-#endif

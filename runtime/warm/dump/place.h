@@ -1,8 +1,7 @@
 /* The path of a mapped file beneath the container's root. Podman mounts an image volume as an overlay whose
  * layer is itself an overlay. There /proc/PID/maps shows the file of the inner overlay, with a path from the
  * root of that layer. So the name may lead nowhere, or to another file. */
-#ifndef PYSBX_WARM_DUMP_PLACE_H
-#define PYSBX_WARM_DUMP_PLACE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -33,5 +32,3 @@ int dump_place_find(struct dump_places *places, const struct dump_file *file, co
 
 /* Return whether /proc/self/maps shows a mapping of `fd` as this file, or stat(2) gives the same numbers. */
 bool dump_place_is(struct arena *a, int fd, const struct dump_file *file);
-
-#endif

@@ -1,6 +1,5 @@
 /* The process to save, and how to save it. */
-#ifndef PYSBX_WARM_DUMP_REQUEST_H
-#define PYSBX_WARM_DUMP_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ struct dump_request {
     size_t meta_size;
     int out; /* an empty file, open for reading and writing; the caller syncs and names it */
 };
-
-#endif

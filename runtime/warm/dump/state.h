@@ -1,6 +1,5 @@
 /* The state of a stopped process except its memory. */
-#ifndef PYSBX_WARM_DUMP_STATE_H
-#define PYSBX_WARM_DUMP_STATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ int dump_state_check(struct tracee *t, struct arena *a, bool alone, struct error
 
 /* Fill in thread, memory and signals of the header. */
 int dump_state_read(struct tracee *t, struct arena *a, struct snapshot_header *out, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Parse the files of /proc/PID (proc(5)), without system calls. The process itself chooses parts of these
  * texts: its command, the names of its files. */
-#ifndef PYSBX_WARM_DUMP_TEXT_H
-#define PYSBX_WARM_DUMP_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ bool dump_text_signals(const char *text, uint64_t *set);
 /* Read the first `room` vdso and vvar areas from /proc/PID/maps, whose text is changed. Return their
  * number. */
 size_t dump_text_vdso(char *text, struct snapshot_vdso *out, size_t room);
-
-#endif

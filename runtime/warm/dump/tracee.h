@@ -1,6 +1,5 @@
 /* Stop and examine a process: ptrace(2), /proc/PID. x86-64. */
-#ifndef PYSBX_WARM_DUMP_TRACEE_H
-#define PYSBX_WARM_DUMP_TRACEE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ int tracee_read(const struct tracee *t, uint64_t address, void *data, size_t siz
 /* Read a file of its directory in /proc into the arena; *size may be NULL. Return 0 or negative errno. */
 int tracee_file(const struct tracee *t, struct arena *a, const char *name, char **text, size_t *size,
                 struct error *err);
-
-#endif

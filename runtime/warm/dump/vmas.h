@@ -1,6 +1,5 @@
 /* The address space of a stopped process: what must be mapped again, and the pages that must be saved. */
-#ifndef PYSBX_WARM_DUMP_VMAS_H
-#define PYSBX_WARM_DUMP_VMAS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,5 +75,3 @@ static inline bool dump_vmas_equal(const void *one, const void *other, uint64_t 
 
 /* Return whether the page of this entry of pagemap belongs to the process alone. */
 bool dump_vmas_is_private(uint64_t entry);
-
-#endif

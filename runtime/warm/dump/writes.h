@@ -1,6 +1,5 @@
 /* The pages that a process writes to between its restore and its program. */
-#ifndef PYSBX_WARM_DUMP_WRITES_H
-#define PYSBX_WARM_DUMP_WRITES_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -17,5 +16,3 @@ void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, s
 
 /* Do the same with an open /proc/PID/pagemap. */
 void dump_writes_scan(int pagemap, struct arena *a, struct snapshot_parts *parts);
-
-#endif

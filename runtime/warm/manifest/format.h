@@ -1,8 +1,7 @@
 /* The layout of a manifest in memory and in the snapshot file: header, groups, entries, contents, values,
  * modules, variables, places, strings. Offsets of strings count from the first string. Numbers have the
  * format of the machine that wrote it. */
-#ifndef PYSBX_WARM_MANIFEST_FORMAT_H
-#define PYSBX_WARM_MANIFEST_FORMAT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -84,5 +83,3 @@ struct manifest {
     const uint32_t *places;    /* directories, sorted */
     const char *strings;
 };
-
-#endif

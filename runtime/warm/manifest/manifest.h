@@ -2,8 +2,7 @@
  * imports read or asked for. The manifest is made from the builder's report, of which only paths and names
  * are trusted: identities are read here. It is the meta blob of the snapshot file. A damaged one is an error,
  * never a wrong answer. */
-#ifndef PYSBX_WARM_MANIFEST_MANIFEST_H
-#define PYSBX_WARM_MANIFEST_MANIFEST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -136,5 +135,3 @@ struct manifest_facts {
 void manifest_describe(const struct manifest *manifest, struct manifest_facts *out);
 /* Return the i-th top-level module name. */
 const char *manifest_module(const struct manifest *manifest, size_t i);
-
-#endif

@@ -1,7 +1,6 @@
 /* A builder's report: which files, variables and modules its imports looked at. The report is untrusted: the
  * form of every record is checked, and only paths and names are taken from it. */
-#ifndef PYSBX_WARM_MANIFEST_REPORT_H
-#define PYSBX_WARM_MANIFEST_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ struct report {
  * strings belong to the source or the arena. -EPROTO for a malformed report, -ENOEXEC if the builder refuses.
  */
 int report_read(struct arena *a, const struct manifest_source *source, struct report *out, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The system calls that are reported to an observer, and the meaning of their arguments. */
-#ifndef PYSBX_WARM_OBSERVE_FILTER_H
-#define PYSBX_WARM_OBSERVE_FILTER_H
+#pragma once
 
 #include <linux/filter.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ struct observed_call {
 
 /* Return the call with that number in the table of x86-64, or NULL: it is not known. */
 const struct observed_call *observed_call(int number);
-
-#endif

@@ -1,6 +1,5 @@
 /* The lists of mounts that a builder sees (observe.h). */
-#ifndef PYSBX_WARM_OBSERVE_MOUNTS_H
-#define PYSBX_WARM_OBSERVE_MOUNTS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -9,5 +8,3 @@ struct arena;
 /* Make a file in memory of the list `name` ("mounts" or "mountinfo") of a process, without paths of the host
  * and names of its container. Return a descriptor or negative errno. */
 int observe_mounts(struct arena *a, pid_t pid, const char *name);
-
-#endif

@@ -24,8 +24,7 @@
  *   B  the imports begin: earlier records are noted again if they occur again.
  *   H  any other obstacle to a snapshot: a phrase that follows "the imports".
  * The texts of r and d are the address of the caller in hexadecimal, or 0, ":" and the number of bytes. */
-#ifndef PYSBX_WARM_OBSERVE_OBSERVE_H
-#define PYSBX_WARM_OBSERVE_OBSERVE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -47,5 +46,3 @@ int observer_serve(struct observer *o, struct error *err);
 
 /* Note nothing from now on, and return the records. The data is in the arena. */
 void observer_stop(struct observer *o, const char **data, size_t *size);
-
-#endif

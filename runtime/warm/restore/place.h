@@ -1,7 +1,6 @@
 /* Find the part of the address space for the data of a restore: neither the running program nor the snapshot
  * may have anything there. */
-#ifndef PYSBX_WARM_RESTORE_PLACE_H
-#define PYSBX_WARM_RESTORE_PLACE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ void restore_place_unmake(const struct restore_place *place);
 
 /* Return the lowest address of the snapshot's stack, which lets it be as large as RLIMIT_STACK allows. */
 uint64_t restore_place_stack(const struct snapshot *snapshot, const struct snapshot_vma *stack);
-
-#endif

@@ -1,6 +1,5 @@
 /* The list of system calls that exchanges the memory of this process for that of a snapshot. */
-#ifndef PYSBX_WARM_RESTORE_PLAN_H
-#define PYSBX_WARM_RESTORE_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -115,5 +114,3 @@ void restore_plan_finish(struct restore_plan *plan, int report_fd);
 
 /* Make the frame from which rt_sigreturn(2) sets the registers (restore/frame.c). */
 void restore_plan_frame(struct restore_plan *plan);
-
-#endif

@@ -1,6 +1,5 @@
 /* The request for a restore. */
-#ifndef PYSBX_WARM_RESTORE_REQUEST_H
-#define PYSBX_WARM_RESTORE_REQUEST_H
+#pragma once
 
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -50,5 +49,3 @@ struct restore_request {
     int error_message; /* the first word of the message that is sent when restore_go fails */
     struct restore_finish finish;
 };
-
-#endif

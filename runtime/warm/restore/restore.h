@@ -2,8 +2,7 @@
  * snapshot. There is no execve. The process already is in the container's namespaces, root, cgroup and
  * identity; only its memory is exchanged. Everything that can fail happens in restore_prepare, where the
  * caller can still fall back to execve. restore_go does not return. */
-#ifndef PYSBX_WARM_RESTORE_RESTORE_H
-#define PYSBX_WARM_RESTORE_RESTORE_H
+#pragma once
 
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -48,5 +47,3 @@ void restore_free(struct restore *restore);
  * `error_fd`, a socket, in one message: two ints, error_message and a negative errno, and a text with its
  * NUL, as in container/sync.h. Success closes error_fd. -1: no message. */
 _Noreturn void restore_go(struct restore *restore, int error_fd);
-
-#endif

@@ -7,8 +7,7 @@
  * may have further data at its end, which is the caller's: a saved session has its files there.
  *
  * Extents may be in another snapshot, the base. The file of a session then has only the pages that differ. */
-#ifndef PYSBX_WARM_SNAPSHOT_SNAPSHOT_H
-#define PYSBX_WARM_SNAPSHOT_SNAPSHOT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -270,5 +269,3 @@ const char *snapshot_host_difference(const struct snapshot_host *a, const struct
 /* Return the checksum of header and tables, `size` bytes at `data`; the checksum field of the header does not
  * count. */
 uint64_t snapshot_checksum(const void *data, size_t size);
-
-#endif

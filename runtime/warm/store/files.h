@@ -1,6 +1,5 @@
 /* The names of the files that belong to a key, and how they are read. Private to the store. */
-#ifndef PYSBX_WARM_STORE_FILES_H
-#define PYSBX_WARM_STORE_FILES_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -63,5 +62,3 @@ int store_file_sum(int fd, uint64_t *sum);
 int store_lock(const struct store *store, const char *key, bool wait);
 /* Release the lock and remove its file. */
 void store_unlock(const struct store *store, const char *key, int *lock);
-
-#endif

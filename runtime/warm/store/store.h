@@ -1,8 +1,7 @@
 /* Snapshots on disk: one file for each key in a directory owned by the user, 0700. There is no daemon: the
  * process that starts a container finds, builds, counts and removes snapshots. Safe against two builders,
  * kill -9 at any moment and a full disk. */
-#ifndef PYSBX_WARM_STORE_STORE_H
-#define PYSBX_WARM_STORE_STORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -139,5 +138,3 @@ struct store_limits {
  * if not NULL, counts snapshots. */
 int store_prune(struct arena *a, const struct store *store, const struct store_limits *limits,
                 const char *keep, size_t *removed, struct error *err);
-
-#endif

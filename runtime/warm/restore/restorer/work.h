@@ -1,7 +1,6 @@
 /* The restorer exchanges the memory of a process. It carries out a list of system calls that is complete when
  * it starts: the restorer decides nothing. */
-#ifndef PYSBX_WARM_RESTORE_RESTORER_WORK_H
-#define PYSBX_WARM_RESTORE_RESTORER_WORK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -50,5 +49,3 @@ static inline uint64_t restorer_size(void)
 {
     return (uintptr_t)restorer_end - (uintptr_t)restorer_start;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The few instructions that C cannot express: a system call, the end of a restore. System V ABI for x86-64,
  * appendix A.2.1; signal(7), sigreturn(2). */
-#ifndef PYSBX_WARM_RESTORE_RESTORER_X86_64_H
-#define PYSBX_WARM_RESTORE_RESTORER_X86_64_H
+#pragma once
 
 #include <stdint.h>
 
@@ -52,5 +51,3 @@ RESTORER_INLINE _Noreturn void restorer_enter(uint64_t code, uint64_t stack, con
                      : "memory");
     __builtin_unreachable();
 }
-
-#endif
