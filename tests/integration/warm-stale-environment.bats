@@ -336,6 +336,20 @@ libc.sysinfo(bytes(200))
 EOF
 }
 
+@test "imports that ask about themselves alone, or send to themselves: the snapshot is used" {
+    preload_module asks <<<'import ctypes, os, socket
+libc = ctypes.CDLL(None)
+libc.prctl(15, open("/proc/self/comm", "rb").read().strip(), 0, 0, 0)
+libc.syscall(4, 8, 0) # stat(2) of a bad address
+os.kill(0, 0)
+os.kill(os.getpid(), 0)
+one, other = socket.socketpair()
+one.send(b"x")
+one.close()
+other.close()'
+    expect 0 warm -c 'import asks'
+}
+
 @test "imports that look at a standard stream, in Python, in C or by its path: no snapshot, and the reason" {
     for look in 'os.lseek(0, 0, 1)' 'os.stat(0)' 'os.stat("/dev/stdin")' 'os.readlink("/proc/self/fd/1")' \
         'os.get_blocking(1)' 'select.select([], [1], [], 0)' 'sys.stdin.seekable()' 'ctypes.CDLL(None).fstat(2, bytes(200))'; do

@@ -61,7 +61,7 @@ absent, path = os.path.exists("/data/absent"), pathlib.Path("/data/path").exists
     touch data/there/beside
     expect 0 warm -c "$show"
     for line in "echo longer >data/size" "ln -sfn elsewhere data/link" "touch data/new" "touch data/absent" \
-        "touch data/path" "rm data/there/file" "rm -r data/there"; do
+        "touch data/path" "rm data/there/file && mkdir data/there/file" "rmdir data/there/file" "rm -r data/there"; do
         eval "$line"
         fails 1 "'/data/" warm -c "$show"
         same -c "$show"
