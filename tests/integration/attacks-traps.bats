@@ -156,8 +156,7 @@ process["oomScoreAdj"] = 700' "$PWD/fake"
     ln -s /proc/self bundle/rootfs/volume
     configure 'unmount("/proc", "/real"); mount("/proc", "proc", kind="proc"); mount("/volume", arguments[0] + "/self")
 mount("/proc/sys", arguments[0] + "/sys"); mount("/real", "proc", kind="proc")' "$PWD/fake"
-    expect 0 run_box
-    output_has $'700\nset'
+    shows $'700\nset' run_box
     [[ $(find fake -type f -exec cat {} + | sort -u) == untouched ]]
 }
 
@@ -210,7 +209,6 @@ mount("/proc/sys", arguments[0] + "/sys"); mount("/real", "proc", kind="proc")' 
     make_bundle sleep 1000
     mv bundle $'bundle\e[2J'
     runtime run --detach --bundle $'bundle\e[2J' box </dev/null >out
-    expect 0 runtime list
-    output_has 'bundle\x1b[2J'
+    shows 'bundle\x1b[2J' runtime list
     output_lacks $'\e'
 }

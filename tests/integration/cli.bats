@@ -33,13 +33,10 @@ sys.exit(-subprocess.run(sys.argv[1:], stdout=writer).returncode)' "$RUNTIME" $c
 }
 
 @test "--help: lists the commands, and every command has its own help" {
-    expect 0 runtime --help
-    output_has "usage: pysbx-runtime"
+    shows "usage: pysbx-runtime" runtime --help
     for command in create start run exec state kill delete list ps pause resume update events spec plan features checkpoint restore; do
-        expect 0 runtime --help
-        output_has "  $command "
-        expect 0 runtime "$command" --help
-        output_has "usage: pysbx-runtime $command [OPTION...]"
+        shows "  $command " runtime --help
+        shows "usage: pysbx-runtime $command [OPTION...]" runtime "$command" --help
         stderr_is_empty
     done
 }
@@ -147,8 +144,7 @@ with_value() {
 @test "create, start, kill, delete: the states of a container" {
     make_bundle sleep 1000
     runtime create --bundle bundle --pid-file pid steps </dev/null >/dev/null 2>&1
-    expect 0 runtime state steps
-    output_holds 'it["id"] == "steps" and it["status"] == "created" and it["ociVersion"].startswith("1.")'
+    tells 'it["id"] == "steps" and it["status"] == "created" and it["ociVersion"].startswith("1.")' runtime state steps
     output_holds "it['pid'] == $(<pid) and it['bundle'] == '$PWD/bundle'"
     prints "" runtime start steps
     stderr_is_empty
@@ -158,8 +154,7 @@ with_value() {
     status_is steps running
     expect 0 runtime kill steps KILL
     wait_for status_is steps stopped
-    expect 0 runtime state steps
-    output_holds 'it["pid"] == 0'
+    tells 'it["pid"] == 0' runtime state steps
     fails 1 "container not running" runtime kill steps
     expect 0 runtime delete steps
     stderr_is_empty
@@ -451,8 +446,7 @@ PYTHON
     expect 0 runtime list
     [[ ${lines[1]} == "box "*" running "*"$PWD/bundle"* ]]
     prints box runtime list -q
-    expect 0 runtime list --format=json
-    output_holds '[(c["id"], c["status"]) for c in it] == [("box", "running")]'
+    tells '[(c["id"], c["status"]) for c in it] == [("box", "running")]' runtime list --format=json
 }
 
 @test "ps: the host's table, and numbers as JSON" {
@@ -463,8 +457,7 @@ PYTHON
     [[ ${#lines[@]} == 2 && ${lines[0]} == *PID* && ${lines[1]} == *"sleep 1000" ]]
     expect 0 runtime ps box -o pid,args
     [[ ${lines[1]} == *"sleep 1000" ]]
-    expect 0 runtime ps --format json box
-    output_holds 'len(it) == 1 and isinstance(it[0], int)'
+    tells 'len(it) == 1 and isinstance(it[0], int)' runtime ps --format json box
     fails 1 "column PID" runtime ps box -o args
 }
 
@@ -525,8 +518,7 @@ PYTHON
 @test "events: statistics once, at an interval, until the container stops" {
     needs_cgroups
     start_sleeping box
-    expect 0 runtime events --stats box
-    output_holds 'it["type"] == "stats" and it["id"] == "box" and isinstance(it["data"], dict)'
+    tells 'it["type"] == "stats" and it["id"] == "box" and isinstance(it["data"], dict)' runtime events --stats box
     runtime events --interval 100ms box >log &
     wait_for grep -q stats log
     runtime kill box KILL
@@ -555,8 +547,7 @@ PYTHON
 @test "plan: prints a JSON document, and changes nothing" {
     make_bundle true
     find bundle | sort >files
-    expect 0 runtime plan --bundle bundle
-    output_holds 'isinstance(it, dict) and len(it) > 3'
+    tells 'isinstance(it, dict) and len(it) > 3' runtime plan --bundle bundle
     stderr_is_empty
     find bundle | sort | cmp - files
     prints "" runtime list --quiet
@@ -580,8 +571,7 @@ annotate() {
         "run.pysbx.warm-mode": "run.pysbx.warm"}'
     configure 'config["annotations"] = {"run.pysbx.preload": "json", "run.pysbx.warm": "auto", "run.pysbx.landlock": "default",
         "run.pysbx.untrusted": "yes"}'
-    expect 0 runtime --log-level warning plan --bundle bundle
-    output_holds '"unknownAnnotations" not in it'
+    tells '"unknownAnnotations" not in it' runtime --log-level warning plan --bundle bundle
     [[ $stderr != *"not known"* ]]
 }
 

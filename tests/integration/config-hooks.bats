@@ -178,8 +178,7 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     configure 'process["args"] = ["sleep", "1000"]'
     create_box
     fails 1 "hooks.poststart[0]: '/bin/sh' failed with exit status 7" runtime start box
-    expect 0 runtime state box
-    output_holds 'it["status"] == "stopped"'
+    tells 'it["status"] == "stopped"' runtime state box
     expect 0 runtime delete box
     [[ $(<log/order) == poststop ]]
 }

@@ -70,8 +70,7 @@ needs_huge_pages() {
     mkdir /sys/fs/cgroup/moved-by-tests
     pid_of_box >/sys/fs/cgroup/moved-by-tests/cgroup.procs
     rmdir "$own"
-    expect 0 runtime exec box cat /proc/self/cgroup
-    output_has moved-by-tests
+    shows moved-by-tests runtime exec box cat /proc/self/cgroup
     expect 0 runtime delete --force box
     rmdir /sys/fs/cgroup/moved-by-tests
 }
@@ -93,8 +92,7 @@ needs_huge_pages() {
     wait_for grep -q made out
     cgroup=$(cgroup_of_box)
     below=$(<"$cgroup$(printf /deeper%.0s {1..40})/cgroup.procs")
-    expect 0 runtime ps --format json box
-    output_holds "len(it) == 2 and $below in it"
+    tells "len(it) == 2 and $below in it" runtime ps --format json box
     expect 0 runtime pause box
     expect 0 runtime delete --force box
     [[ ! -e $cgroup && ! -e /proc/$below ]]
@@ -119,8 +117,7 @@ for m in config["mounts"]:
     mkdir /sys/fs/cgroup/moved-by-tests "$own/inner"
     pid_of_box >/sys/fs/cgroup/moved-by-tests/cgroup.procs
     echo +hugetlb >"$own/cgroup.subtree_control"
-    expect 0 runtime exec box cat /proc/self/cgroup
-    output_has /exec
+    shows /exec runtime exec box cat /proc/self/cgroup
     fails 255 "cgroup '../..' leads out of the container's cgroup" runtime exec --cgroup ../.. box true
     expect 0 runtime delete --force box
     rmdir /sys/fs/cgroup/moved-by-tests

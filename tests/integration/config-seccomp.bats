@@ -6,8 +6,7 @@ load ../lib/bundle.bash
 
 # Print the source of the bundle's filter: "compiled" or "cache".
 origin_is() {
-    expect 0 runtime plan --bundle bundle
-    output_holds "it['process']['seccomp']['origin'] == '$1'"
+    tells "it['process']['seccomp']['origin'] == '$1'" runtime plan --bundle bundle
 }
 
 # Make a bundle with a profile that only this test uses, and put its filter into the cache.

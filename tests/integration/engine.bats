@@ -119,8 +119,7 @@ PYTHON
     chmod +x mounter
     echo '{ "version": "1.0.0", "when": { "always": true }, "stages": ["createContainer"],
         "hook": { "path": "'"$PWD"'/mounter" } }' >hooks/mount.json
-    expect 0 podman --hooks-dir "$PWD/hooks" start --attach hooked
-    output_has "hooked /var/tmp tmpfs"
+    shows "hooked /var/tmp tmpfs" podman --hooks-dir "$PWD/hooks" start --attach hooked
     podman umount hooked
 }
 

@@ -160,8 +160,7 @@ print("restored", park(), file=open("/modules/restored", "w"), flush=True)'
     expect 1 ctr task exec --exec-id one box true
     ctr task resume box
     task_is box RUNNING
-    expect 0 ctr task metrics box
-    output_has memory.usage
+    shows memory.usage ctr task metrics box
 }
 
 @test "ctr task kill, rm, start: a container is started again" {

@@ -55,8 +55,7 @@ status_is() {
 }
 
 @test "dockerd: the runtime of daemon.json is available, and a container can request it" {
-    expect 0 docker info --format '{{json .Runtimes}}'
-    output_has "$RUNTIME"
+    shows "$RUNTIME" docker info --format '{{json .Runtimes}}'
     expect 0 docker create --runtime pysbx-runtime --network none "$BUSYBOX" true
     prints pysbx-runtime docker inspect --format '{{.HostConfig.Runtime}}' "$output"
 }

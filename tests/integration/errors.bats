@@ -86,6 +86,5 @@ load ../lib/podman.bash
 
 @test "podman info: names the runtime and its version" {
     prints "$RUNTIME" podman info --format '{{.Host.OCIRuntime.Path}}'
-    expect 0 podman info --format '{{.Host.OCIRuntime.Version}}'
-    output_has "version "
+    shows "version " podman info --format '{{.Host.OCIRuntime.Version}}'
 }

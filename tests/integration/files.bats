@@ -40,8 +40,7 @@ load ../lib/podman.bash
 }
 
 @test "podman run --shm-size: size of /dev/shm" {
-    expect 0 podman run --rm --network none --shm-size 2m "$BUSYBOX" sh -c 'df -k /dev/shm | tail -n 1'
-    output_has 2048
+    shows 2048 podman run --rm --network none --shm-size 2m "$BUSYBOX" sh -c 'df -k /dev/shm | tail -n 1'
 }
 
 @test "podman run --device: the device exists, with its access" {
@@ -78,8 +77,7 @@ load ../lib/podman.bash
     podman run --name ended --network none "$BUSYBOX" sh -c 'echo made >/made' >/dev/null
     echo content >file
     expect 0 podman cp file ended:/file
-    expect 0 podman diff ended
-    output_has "A /made"
+    shows "A /made" podman diff ended
     expect 0 podman commit --quiet ended localhost/committed
     prints $'made\ncontent' podman run --rm --network none localhost/committed cat /made /file
     podman rmi localhost/committed >/dev/null

@@ -76,8 +76,7 @@ ends() {
     expect 0 runtime start box
     pid=$(pid_of_box)
     wait_for eval '[[ $(</proc/$pid/comm) == init ]]'
-    expect 0 runtime exec box sh -c 'echo $PPID; tr "\0" " " </proc/2/cmdline'
-    output_has "sleep 1000"
+    shows "sleep 1000" runtime exec box sh -c 'echo $PPID; tr "\0" " " </proc/2/cmdline'
     expect 0 runtime kill box TERM
     wait_for eval '[[ $(runtime state box) == *stopped* ]]'
 }
@@ -165,8 +164,6 @@ ends() {
 
 @test "plan --init: tells that there is one" {
     make_bundle true
-    expect 0 runtime plan --init --bundle bundle
-    output_holds 'it["init"] is True'
-    expect 0 runtime plan --bundle bundle
-    output_holds 'it["init"] is False'
+    tells 'it["init"] is True' runtime plan --init --bundle bundle
+    tells 'it["init"] is False' runtime plan --bundle bundle
 }

@@ -143,24 +143,21 @@ logs_have() {
 
 @test "podman attach: output and input of a running container" {
     podman run -di --name echoer --network none "$BUSYBOX" sh -c 'read -r line; echo "got $line"; exit 4' >/dev/null
-    expect 0 podman attach echoer <<<"a line"
-    output_has "got a line"
+    shows "got a line" podman attach echoer <<<"a line"
     prints 4 podman wait echoer
 }
 
 @test "podman top: lists the container's processes" {
     podman run -d --name two --network none "$BUSYBOX" sh -c 'sleep 1000 & sleep 1000' >/dev/null
     wait_for eval '[[ $(podman top two comm | grep -c sleep) == 2 ]]'
-    expect 0 podman top two pid comm
-    output_has "1 "
+    shows "1 " podman top two pid comm
 }
 
 # bats test_tags=user
 @test "podman run --init: process 1 reaps orphans and forwards signals" {
     podman run -d --init --name initial --network none "$BUSYBOX" \
         sh -c '(sleep 0.2 & echo $! >/tmp/orphan); sleep 1000' >/dev/null
-    expect 0 podman exec initial sh -c 'tr "\0" " " </proc/1/cmdline'
-    output_has init
+    shows init podman exec initial sh -c 'tr "\0" " " </proc/1/cmdline'
     wait_for podman exec initial sh -c 'test -s /tmp/orphan && test ! -e /proc/$(cat /tmp/orphan)'
     podman run -d --init --name ending --network none "$BUSYBOX" sleep 1000 >/dev/null
     # It forwards nothing before it has started its program.

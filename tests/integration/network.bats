@@ -69,16 +69,13 @@ setup_file() {
 @test "podman run --network pasta: has an address" {
     command -v pasta >/dev/null || skip "no pasta"
     podman run --rm --network pasta "$BUSYBOX" true 2>/dev/null || skip "this Podman does not know pasta"
-    expect 0 podman run --rm --network pasta "$BUSYBOX" ip -o addr
-    output_has lo
+    shows lo podman run --rm --network pasta "$BUSYBOX" ip -o addr
 }
 
 @test "podman run: /etc/hosts and /etc/resolv.conf are Podman's" {
-    expect 0 podman run --rm --network none --add-host known:192.0.2.7 --hostname me "$BUSYBOX" cat /etc/hosts
-    output_has "192.0.2.7"
+    shows "192.0.2.7" podman run --rm --network none --add-host known:192.0.2.7 --hostname me "$BUSYBOX" cat /etc/hosts
     serve --dns 192.0.2.53
-    expect 0 podman exec server cat /etc/resolv.conf
-    output_has 192.0.2.53
+    shows 192.0.2.53 podman exec server cat /etc/resolv.conf
 }
 
 @test "podman run --network container:NAME: two containers, one network" {

@@ -51,8 +51,7 @@ needs_pods() {
     needs_pods
     podman pod create --name pod --network none --share pid,net
     podman run -d --pod pod --name one "$BUSYBOX" sleep 4321
-    expect 0 podman run --rm --pod pod "$BUSYBOX" ps
-    output_has "sleep 4321"
+    shows "sleep 4321" podman run --rm --pod pod "$BUSYBOX" ps
 }
 
 @test "podman play kube: a pod from a file" {
@@ -76,7 +75,6 @@ spec:
 YAML
     expect 0 podman play kube --network none pod.yaml
     wait_for eval '[[ $(podman logs played-main) == "from the file" ]]'
-    expect 0 podman exec played-main grep CapBnd /proc/self/status
-    output_has 0000000000000000
+    shows 0000000000000000 podman exec played-main grep CapBnd /proc/self/status
     expect 0 podman play kube --down pod.yaml
 }

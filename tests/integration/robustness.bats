@@ -184,8 +184,7 @@ PYTHON
         read -r line <output
         [[ $line == up && -s pid ]]
         expect 0 runtime exec box true
-        expect 0 runtime state box
-        output_holds 'it["status"] == "running"'
+        tells 'it["status"] == "running"' runtime state box
         expect 0 runtime delete --force box
         rm pid
     done

@@ -12,8 +12,7 @@ PTY=$TESTS/lib/pty
 }
 
 @test "podman run -t: works if the caller has no terminal" {
-    expect 0 podman run -t --rm --network none "$BUSYBOX" tty
-    output_has /dev/pts/0
+    shows /dev/pts/0 podman run -t --rm --network none "$BUSYBOX" tty
 }
 
 # bats test_tags=user
@@ -28,9 +27,8 @@ PTY=$TESTS/lib/pty
 }
 
 @test "podman run -it: Ctrl-D is the end of input" {
-    expect 0 "$PTY" --expect ready --send 'line\n\x04' -- podman run -it --rm --network none "$BUSYBOX" \
+    shows "got line" "$PTY" --expect ready --send 'line\n\x04' -- podman run -it --rm --network none "$BUSYBOX" \
         sh -c 'echo ready; cat >/tmp/in; echo "got $(cat /tmp/in)"'
-    output_has "got line"
 }
 
 @test "podman run -it: the terminal has the size of the user's, and follows its changes" {
@@ -45,8 +43,7 @@ PTY=$TESTS/lib/pty
 }
 
 @test "podman run -it: /dev/console is the terminal" {
-    expect 0 podman run -t --rm --network none "$BUSYBOX" sh -c 'echo through the console >/dev/console'
-    output_has "through the console"
+    shows "through the console" podman run -t --rm --network none "$BUSYBOX" sh -c 'echo through the console >/dev/console'
 }
 
 # bats test_tags=user

@@ -462,8 +462,7 @@ os.environ["OURS"] = "set"; os.environ.pop("THEIRS", None); os.environ["SEEN"] =
     same -c "$show"
     output_has "'OURS': 'set'"
     environment MODE=one
-    expect 0 either -c "$show" # another value of a variable that sitecustomize reads: not this snapshot
-    output_has "'SEEN': 'one'"
+    shows "'SEEN': 'one'" either -c "$show" # another value of a variable that sitecustomize reads: not this snapshot
     same -c "$show"
     own_root python
     mkdir -p root/usr/lib/locale

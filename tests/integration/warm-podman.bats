@@ -88,8 +88,7 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
 print("up", flush=True)
 time.sleep(1000)' >/dev/null
     wait_for sh -c "podman --runtime '$RUNTIME' logs box 2>&1 | grep -q up"
-    expect 0 podman top box args
-    output_has "python3 -c"
+    shows "python3 -c" podman top box args
     podman stop --time 60 box
     prints 3 podman inspect --format '{{.State.ExitCode}}' box
 }
@@ -254,11 +253,9 @@ PROGRAM
     expect 0 podman run --detach --name first --hostname one --network none -v "$PWD/modules:/modules" -e PYTHONPATH=/modules \
         --annotation run.pysbx.warm=require --annotation run.pysbx.preload=parking "$PYTHON" python3 -m counting
     wait_for logs_have first "[0] ['0'] one"
-    expect 0 podman container checkpoint --print-stats first
-    output_has '"pages_written"'
+    shows '"pages_written"' podman container checkpoint --print-stats first
     state_is first exited
-    expect 0 podman container restore --print-stats --tcp-established --file-locks first
-    output_has '"restore_time"'
+    shows '"restore_time"' podman container restore --print-stats --tcp-established --file-locks first
     wait_for logs_have first "[0, 1] ['0', '1'] one"
     expect 0 podman container checkpoint --export saved.tar.gz --leave-running --tcp-established --file-locks first
     stderr_is_empty

@@ -73,11 +73,9 @@ store_files() {
     echo 'PRELOADED = 1' >modules/no_such_module.py
     configure 'mount("/modules", arguments[0]); process["env"].append("PYTHONPATH=/modules")' "$PWD/modules"
     expect 0 runtime warm build --bundle bundle
-    expect 0 runtime warm list --format json
-    output_holds '["failed" in entry for entry in it if entry["state"] == "ready"] == [False]'
+    tells '["failed" in entry for entry in it if entry["state"] == "ready"] == [False]' runtime warm list --format json
     expect 0 runtime warm prune --all
-    expect 0 runtime warm list --format json
-    output_holds 'it == []'
+    tells 'it == []' runtime warm list --format json
 }
 
 @test "warm list: the reason quotes strings of a container, without its control characters" {
@@ -94,16 +92,14 @@ PYTHON
     configure 'mount("/modules", arguments[0]); process["env"].append("PYTHONPATH=/modules")' "$PWD/modules"
     preload hostile
     expect 0 either -c 'print("cold")'
-    expect 0 runtime warm list
-    output_has '/dev/shm/\x1b[2J'
+    shows '/dev/shm/\x1b[2J' runtime warm list
     output_lacks $'\033'
 }
 
 @test "warm show: size, age, uses, modules and the key" {
     preload decimal
     runtime warm build --bundle bundle
-    expect 0 runtime warm show "$(key)"
-    output_holds 'it["size"] > 2**20 and it["uses"] == 0 and it["files"] > 0 and "bundle" not in it'
+    tells 'it["size"] > 2**20 and it["uses"] == 0 and it["files"] > 0 and "bundle" not in it' runtime warm show "$(key)"
     output_holds '"decimal" in it["modules"] and "preload=decimal" in it["key"]'
     output_holds 'it["python"].startswith("3.")'
     fails 1 "does not exist" runtime warm show 00000000000000000000000000000000
@@ -113,29 +109,24 @@ PYTHON
 @test "warm show --bundle: whether a bundle fits, and why not" {
     runtime warm build --bundle bundle
     key=$(key)
-    expect 0 runtime warm show --bundle bundle
-    output_holds 'it["bundle"]["fits"] and it["bundle"]["differences"] == []'
+    tells 'it["bundle"]["fits"] and it["bundle"]["differences"] == []' runtime warm show --bundle bundle
 
     configure 'process["args"] = ["python3", "-O", "-c", "pass"]; process["env"].append("TZ=UTC")'
-    expect 0 runtime warm show --bundle bundle "$key"
-    output_holds 'it["bundle"]["differences"] == ["+option=-O", "+environment=TZ=UTC"]'
+    tells 'it["bundle"]["differences"] == ["+option=-O", "+environment=TZ=UTC"]' runtime warm show --bundle bundle "$key"
     output_holds 'not it["bundle"]["fits"] and it["bundle"]["reason"] == "the keys differ"'
     expect 1 runtime warm show --bundle bundle
 
     configure 'process["args"] = ["python3", "-V"]'
-    expect 0 runtime warm show --bundle bundle "$key"
-    output_holds 'it["bundle"]["reason"] == "-V asks for the version"'
+    tells 'it["bundle"]["reason"] == "-V asks for the version"' runtime warm show --bundle bundle "$key"
 }
 
 @test "warm show --bundle: a module that has changed is named" {
     preload_module own <<<'x = 1'
     runtime warm build --bundle bundle
     echo 'x = 2' >modules/own.py
-    expect 0 runtime warm show --bundle bundle
-    output_holds "it['bundle']['reason'] == \"'/modules/own.py' has changed\""
+    tells "it['bundle']['reason'] == \"'/modules/own.py' has changed\"" runtime warm show --bundle bundle
     module other.py <<<'y = 1'
-    expect 0 runtime warm show --bundle bundle "$(key)"
-    output_holds 'it["bundle"]["reason"] == "the keys differ"'
+    tells 'it["bundle"]["reason"] == "the keys differ"' runtime warm show --bundle bundle "$(key)"
     output_holds 'all(line[1:].startswith("modules=") for line in it["bundle"]["differences"])'
 }
 
@@ -314,14 +305,11 @@ PYTHON
 }
 
 @test "plan: warm or cold, why, and whether there is a snapshot" {
-    expect 0 runtime plan --bundle bundle
-    output_holds 'it["warm"]["start"] == "warm" and it["warm"]["snapshot"] != "ready"'
+    tells 'it["warm"]["start"] == "warm" and it["warm"]["snapshot"] != "ready"' runtime plan --bundle bundle
     [[ ! -e $(warm_store) ]] # it changes nothing
     runtime warm build --bundle bundle
-    expect 0 runtime plan --bundle bundle
-    output_holds 'it["warm"]["snapshot"] == "ready" and it["warm"]["program"] == "/usr/bin/python3"'
+    tells 'it["warm"]["snapshot"] == "ready" and it["warm"]["program"] == "/usr/bin/python3"' runtime plan --bundle bundle
     [[ $(snapshot uses) == 0 ]]
     configure 'process["args"] = ["python3", "-i"]'
-    expect 0 runtime plan --bundle bundle
-    output_holds 'it["warm"]["start"] == "cold" and it["warm"]["reason"].startswith("-i asks")'
+    tells 'it["warm"]["start"] == "cold" and it["warm"]["reason"].startswith("-i asks")' runtime plan --bundle bundle
 }

@@ -158,11 +158,9 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
     expect 0 runtime plan --bundle bundle
     output_holds 'it["warm"]["start"] == "warm" and it["warm"]["preload"] == ["json"] and it["warm"]["key"]'
     configure 'process["args"] = ["python3", "-i"]'
-    expect 0 runtime plan --bundle bundle
-    output_holds 'it["warm"]["start"] == "cold" and "interactive" in it["warm"]["reason"]'
+    tells 'it["warm"]["start"] == "cold" and "interactive" in it["warm"]["reason"]' runtime plan --bundle bundle
     configure 'config["annotations"]["run.pysbx.warm"] = "off"'
-    expect 0 runtime plan --bundle bundle
-    output_holds 'it["warm"]["start"] == "cold" and "off" in it["warm"]["reason"]'
+    tells 'it["warm"]["start"] == "cold" and "off" in it["warm"]["reason"]' runtime plan --bundle bundle
 }
 
 @test "warm.json: mode off overrides every annotation, optIn requires one" {
@@ -174,11 +172,9 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
     configure 'config["annotations"]["run.pysbx.warm"] = "require"'
     fails 1 "run.pysbx.warm=require: switched off in warm.json" run_box
     configure_warm '{"mode": "optIn"}'
-    expect 0 runtime plan --bundle bundle
-    output_holds 'it["warm"]["start"] == "warm"'
+    tells 'it["warm"]["start"] == "warm"' runtime plan --bundle bundle
     configure 'del config["annotations"]["run.pysbx.warm"]'
-    expect 0 runtime plan --bundle bundle
-    output_holds 'it["warm"]["start"] == "cold"'
+    tells 'it["warm"]["start"] == "cold"' runtime plan --bundle bundle
     configure_warm
 }
 
@@ -220,8 +216,7 @@ process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(s
         expect 1 runtime run --bundle bundle box <input.py
         stderr_has "run.pysbx.warm=require: the program '$path' cannot be examined: its path leads through links of /proc"
         configure 'config["annotations"]["run.pysbx.warm"] = "auto"'
-        expect 0 runtime plan --bundle bundle
-        output_has "the program '$path' cannot be examined"
+        shows "the program '$path' cannot be examined" runtime plan --bundle bundle
         prints "['$path', 'x']" runtime run --bundle bundle box <input.py
         configure 'config["annotations"]["run.pysbx.warm"] = "require"'
     done
@@ -365,11 +360,9 @@ except OSError as error:
     mount --bind "/proc/$pid/ns/user" user
     configure 'process["args"] = ["python3", "-c", "pass"]
 linux["namespaces"].append({"type": "user", "path": arguments[0]})' "/proc/$pid/ns/user"
-    expect 0 runtime plan --bundle bundle
-    output_holds 'it["warm"]["key"] and "its ids" not in it["warm"].get("reason", "")'
+    tells 'it["warm"]["key"] and "its ids" not in it["warm"].get("reason", "")' runtime plan --bundle bundle
     configure 'linux["namespaces"][-1]["path"] = arguments[0]' "$PWD/user"
-    expect 0 runtime plan --bundle bundle
-    output_holds 'it["warm"]["start"] == "cold" and "does not reveal its IDs" in it["warm"]["reason"]'
+    tells 'it["warm"]["start"] == "cold" and "does not reveal its IDs" in it["warm"]["reason"]' runtime plan --bundle bundle
     umount user
     kill "$pid"
 }

@@ -31,8 +31,7 @@ LEAST=85
     report a passed b failed c skipped >runc.xml
     report a passed b passed c skipped >more.xml
     report a passed b failed c passed >pysbx.xml
-    expect 0 "$BATS_TEST_DIRNAME/compare" 1 runc.xml pysbx.xml
-    output_has "failed with runc, failed with pysbx: b"
+    shows "failed with runc, failed with pysbx: b" "$BATS_TEST_DIRNAME/compare" 1 runc.xml pysbx.xml
     expect 1 "$BATS_TEST_DIRNAME/compare" 2 runc.xml pysbx.xml
     output_has "only 1 tests pass with runc, not 2"
     for state in failed skipped timedout; do

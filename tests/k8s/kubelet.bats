@@ -197,8 +197,7 @@ forward_to() {
     for volume in '/tmp ext4' '/var/cache/pysbx ext4' '/run/secrets/pysbx tmpfs'; do
         grep -E "^([^ ]+ ){4}${volume% *} [^ ]*idmapped.* - ${volume#* } " mounts || { cat mounts; return 1; }
     done
-    expect 0 commands_for "What the pod needs" 1 POD "$pod"
-    output_has 'pod: its manifest has every field that sandboxes need'
+    shows 'pod: its manifest has every field that sandboxes need' commands_for "What the pod needs" 1 POD "$pod"
     forward_to "pod/$pod"
     # The first ones load what the service keeps.
     "$BATS_TEST_DIRNAME/thousand" http://127.0.0.1:8888 "$TOKEN" 20

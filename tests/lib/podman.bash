@@ -118,6 +118,11 @@ prints() {
     expect 0 "${@:2}" && output_is "$1"
 }
 
+# Run a command that succeeds, and whose output contains a string: shows STRING COMMAND...
+shows() {
+    expect 0 "${@:2}" && output_has "$1"
+}
+
 # Run a command that fails with an exit code and names the reason: fails CODE STRING COMMAND...
 fails() {
     expect "$1" "${@:3}" && stderr_has "$2"

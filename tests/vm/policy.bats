@@ -31,8 +31,7 @@ print("to the end", file=sys.stderr)'
 @test "podman run --security-opt label=type:pysbx_python_t: a terminal, podman exec, podman stop" {
     podman run --detach --name sleeper --network none --security-opt label=type:pysbx_python_t "$PYTHON" \
         python3 -c 'import signal; signal.signal(signal.SIGTERM, lambda *_: exit(7)); signal.pause()' >/dev/null
-    expect 0 podman exec --tty sleeper python3 -c 'import os, tty; tty.setraw(0); print(os.isatty(1))'
-    output_has True
+    shows True podman exec --tty sleeper python3 -c 'import os, tty; tty.setraw(0); print(os.isatty(1))'
     expect 0 podman stop sleeper
     prints 7 podman inspect --format '{{.State.ExitCode}}' sleeper
 }

@@ -22,8 +22,7 @@ load vm.bash
     start_bundle pysbx-one
     dir=$(cgroup_of_bundle pysbx-one)
     wait_for eval "((\$(<'$dir/memory.current') > 20971520))"
-    expect 0 runtime events --stats pysbx-one
-    output_holds 'it["type"] == "stats" and it["id"] == "pysbx-one"'
+    tells 'it["type"] == "stats" and it["id"] == "pysbx-one"' runtime events --stats pysbx-one
     output_holds "it['data']['pids'] == {'current': $(<"$dir/pids.current"), 'limit': 23}"
     output_holds "it['data']['memory']['usage']['limit'] == 67108864"
     is_about "$(jq .data.memory.usage.usage <<<"$output")" "$(<"$dir/memory.current")" 5
