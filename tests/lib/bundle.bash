@@ -112,8 +112,3 @@ hold() {
 output_holds() {
     python3 -c "import json, sys; it = json.loads(sys.argv[1]); assert $1, it" "$output"
 }
-
-# Run a command that succeeds and prints a JSON document of which a Python expression is true: tells EXPRESSION COMMAND...
-tells() {
-    expect 0 "${@:2}" && output_holds "$1"
-}

@@ -123,6 +123,11 @@ shows() {
     expect 0 "${@:2}" && output_has "$1"
 }
 
+# Run a command that succeeds and prints a JSON document of which a Python expression is true: tells EXPRESSION COMMAND...
+tells() {
+    expect 0 "${@:2}" && output_holds "$1"
+}
+
 # Run a command that fails with an exit code and names the reason: fails CODE STRING COMMAND...
 fails() {
     expect "$1" "${@:3}" && stderr_has "$2"
