@@ -531,15 +531,31 @@ PYTHON
     mkdir -p bundle
     expect 0 runtime spec --bundle bundle
     output=$(<bundle/config.json)
-    output_holds 'it["ociVersion"].startswith("1.") and it["process"]["args"] == ["sh"]'
+    output_holds '(it["ociVersion"].startswith("1.") and it["process"]["args"] == ["sh"]
+        and it["process"]["terminal"] and it["process"]["noNewPrivileges"] and len(it["process"]["capabilities"]["bounding"]) == 3
+        and "resources" in it["linux"] and len(it["linux"]["maskedPaths"]) > 10
+        and {"network"} == {n["type"] for n in it["linux"]["namespaces"]} & {"network", "user"}
+        and [m["type"] for m in it["mounts"] if m["destination"] == "/sys"] == ["sysfs"])'
     expect 1 runtime spec --bundle bundle
     expect 1 runtime spec --bundle missing
+    rm bundle/config.json
+    expect 0 runtime spec --rootless --bundle bundle
+    output=$(<bundle/config.json)
+    output_holds "(it['linux']['uidMappings'][0]['hostID'] == $(id -u)"' and "resources" not in it["linux"]
+        and {"user"} == {n["type"] for n in it["linux"]["namespaces"]} & {"network", "user"}
+        and {m["destination"]: (m["source"], len(m.get("options", []))) for m in it["mounts"]}.items() >=
+            {("/sys", ("/sys", 5)), ("/dev/pts", ("devpts", 5))})'
 }
 
 @test "features: the document of the specification, and no output on standard error" {
     expect 0 runtime features
     stderr_is_empty
     output_holds 'it["ociVersionMin"] == "1.0.0" and it["ociVersionMax"] == "1.3.0"'
+    output_holds 'len(it["hooks"]) == 6 and len(it["linux"]["namespaces"]) == 8 and it["linux"]["memoryPolicy"]["modes"][0] == "MPOL_BIND"'
+    output_holds 'it["linux"]["cgroup"].items() >= {"v1": False, "v2": True, "systemd": True, "systemdUser": True}.items()'
+    output_holds 'all(isinstance(it["linux"]["seccomp"][name], list) for name in
+        ("actions", "operators", "archs", "knownFlags", "supportedFlags")) and it["annotations"]'
+    output_holds 'all(isinstance(it["linux"][name]["enabled"], bool) for name in ("netDevices", "selinux", "apparmor"))'
     output_holds '"rro" in it["mountOptions"] and it["linux"]["mountExtensions"]["idmap"]["enabled"]'
     output_holds '"CAP_SYS_ADMIN" in it["linux"]["capabilities"] and "SCMP_ACT_NOTIFY" in it["linux"]["seccomp"]["actions"]'
 }

@@ -325,16 +325,23 @@ JSON
     fi
 }
 
-@test "the session keyring belongs to the container and has its name; --no-new-keyring keeps the caller's" {
-    # keyctl(2): 6 is KEYCTL_DESCRIBE, -3 the session keyring. Its number is 250 on x86_64, and 219 on the others.
-    make_python_bundle python3 -c 'import ctypes, platform
+@test "the session keyring belongs to the container and has its name; exec joins it; --no-new-keyring keeps the caller's" {
+    # keyctl(2): 6 is KEYCTL_DESCRIBE, 0 KEYCTL_GET_KEYRING_ID, -3 the session keyring. Its number is 250 on x86_64, and
+    # 219 on the others.
+    local program='import ctypes, platform, sys
 text = ctypes.create_string_buffer(256)
 number = 250 if platform.machine() == "x86_64" else 219
-ctypes.CDLL(None).syscall(number, 6, -3, text, 256)
-print(text.value.decode().split(";")[-1])'
-    prints box run_box
+libc = ctypes.CDLL(None)
+libc.syscall(number, 6, -3, text, 256)
+print(*text.value.decode().split(";")[-2:], *[libc.syscall(number, 0, -3, 0) for _ in sys.argv[1:]], flush=True)'
+    make_python_bundle python3 -c "$program"
+    prints "3f1b0000 box" run_box
     expect 0 run_box --no-new-keyring
-    [[ $output != box ]]
+    [[ $output != *box ]]
+    make_python_bundle python3 -c "$program"$'\nimport time; time.sleep(1000)' number
+    start_box
+    wait_for grep -q box out
+    prints "$(<out)" runtime exec box python3 -c "$program" number
 }
 
 # Receive the terminal on a socket, as an engine does: receive_terminal SOCKET FILE
