@@ -228,7 +228,7 @@ with_value() {
     start_sleeping box
     expect 7 runtime exec box sh -c 'echo "$PWD|$PATH|$NEW"; exit 7'
     output_has "/|/"
-    prints "/tmp|/bin|1" runtime exec --cwd /tmp --env NEW=1 -e PATH=/bin box sh -c 'echo "$PWD|$PATH|$NEW"'
+    prints "/tmp|/bin|1" runtime exec --cwd /tmp --env NEW= -e PATH=/bin --env NEW=1 box sh -c 'echo "$PWD|$PATH|$NEW"'
     prints "--help -t" runtime exec box echo --help -t
     expect 0 runtime exec --help
 }
@@ -245,10 +245,28 @@ with_value() {
 
 @test "exec --env: an entry without a name or a value is refused, and the error does not show it" {
     start_sleeping box
-    for entry in SECRET =SECRET; do
+    for entry in SECRET =SECRET ''; do
         expect 255 runtime exec --env A=1 --env "$entry" box true
         [[ $stderr == "pysbx-runtime: invalid value of --env, number 2: expected NAME=VALUE" ]]
     done
+}
+
+@test "exec: options change the container's own process object: variables in their place, groups and capabilities added" {
+    make_bundle_with 'process["env"] = ["PATH=/bin", "HOME=/", "PAT=x"]; capabilities("CAP_CHOWN")' sleep 1000
+    configure 'process["capabilities"]["inheritable"] = ["CAP_CHOWN"]; process["terminal"] = False; process["noNewPrivileges"] = True'
+    is_rootless || configure 'process["user"] = {"uid": 1, "gid": 2, "additionalGids": [5]}'
+    start_box
+    prints $'PATH=/bin\nHOME=/root\nPAT=x\nNEW=1' runtime exec --env HOME=/root --env NEW= --env NEW=1 box env
+    # Never to the inheritable set (CVE-2022-29162), and so to the ambient set of other users only if it is there.
+    expect 0 runtime exec --user 0 --cap CAP_KILL box sed -n 's/^Cap\(Inh\|Bnd\):.0*//p' /proc/self/status
+    output_is $'1\n21'
+    prints $'NoNewPrivs:\t1' runtime exec box grep NoNewPrivs /proc/self/status
+    is_rootless && return
+    prints "1 2 2 5 6 7 8" runtime exec -g 6,7 -g 8 box sh -c 'echo $(id -u) $(id -g) $(id -G)'
+    for group in '' 6, staff -1 4294967295; do expect 255 runtime exec -g "$group" box true; done
+    make_bundle_with 'del process["capabilities"]' sleep 1000
+    runtime run --detach --bundle bundle powerless </dev/null >/dev/null 2>&1
+    prints 20 runtime exec --cap KILL powerless sed -n 's/^CapBnd:.0*//p' /proc/self/status
 }
 
 @test "exec --user: numbers only, and an invalid number never becomes root (CVE-2026-30892)" {
@@ -257,9 +275,11 @@ with_value() {
         expect 0 runtime exec -u 1000:50 -g 7,8 box id
         output_has "uid=1000" "gid=50" "8"
         prints 1 runtime exec -u 1 box id -u
+        prints $'4294967294\n4294967294' runtime exec -u 4294967294:4294967294 box sh -c 'id -u; id -g'
     fi
-    for user in '' : 1: :2 -1 4294967295 4294967296 1x root 1:2:3; do
-        fails 255 "invalid user" runtime exec --user "$user" box id
+    for user in '' : 1: :2 1:2:3 -1 +1 1:-1 ' 1' '1 ' 1x 1:2x 0x1 root 4294967295 4294967296 4294967296:1 1:4294967296 \
+        18446744073709551617; do
+        fails 255 "invalid user '$user': expected UID or UID:GID" runtime exec --user "$user" box id
         output_is ""
     done
 }
