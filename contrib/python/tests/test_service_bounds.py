@@ -56,6 +56,7 @@ def test_more_than_there_are_places_for(tmp_path: Path) -> None:
         for answer in (announced, in_parts):
             assert answer.status_code == 413
             assert problem(answer)["limit"] == 1 << 20
+            assert "ask the operator of this server for --request-size" in problem(answer)["remedy"]
 
         place = start(service)
         refused = service.post("/v1/sessions")
