@@ -434,7 +434,12 @@ def test_a_class_method_is_decorated_the_other_way_round() -> None:
         def double(amount: int) -> int:
             return 2 * amount
 
-    assert (Bank.name(), Bank.double(4)) == ("Bank", 8)
+        @sandbox
+        @staticmethod
+        def half(amount: int) -> int:
+            return amount // 2
+
+    assert (Bank.name(), Bank.double(4), Bank().half(4)) == ("Bank", 8, 2)
     for decorate in (sandbox, sandbox_async):
         with pytest.raises(TypeError, match="put @classmethod above @sandbox"):
             decorate(classmethod(lambda cls: None))  # type: ignore[call-overload]

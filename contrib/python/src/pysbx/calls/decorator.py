@@ -79,6 +79,8 @@ def sandbox(
     way = Way(make_options(**options), result, tuple(types), output_callback(on_stdout, on_stderr, forward))
 
     def decorate(plain: Callable[..., Any]) -> Callable[..., Any]:
+        if isinstance(plain, staticmethod):
+            return staticmethod(decorate(plain.__func__))
         _require_callable(plain)
         if inspect.iscoroutinefunction(plain):
             return _asynchronous(plain, way)
@@ -115,6 +117,8 @@ def sandbox_async(
     way = Way(make_options(**options), result, tuple(types), output_callback(on_stdout, on_stderr, forward))
 
     def decorate(plain: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+        if isinstance(plain, staticmethod):
+            return staticmethod(decorate(plain.__func__))
         _require_callable(plain)
         return _asynchronous(plain, way)
 
