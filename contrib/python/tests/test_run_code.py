@@ -49,7 +49,7 @@ def test_it_is_a_program() -> None:
     )
     assert done.stdout == "__main__ ['-c'] True None\n"
     assert run_code("import sys; print(sys.argv[1:])", argv=("a", "b")).stdout == "['a', 'b']\n"
-    assert run_code("import os; print(os.getcwd())").stdout == "/work\n"
+    assert run_code("\N{BYTE ORDER MARK}import os; print(os.getcwd())").stdout == "/work\n"
     assert run_code("import sys; print(sys.stdin.read() == '')").stdout == "True\n"
 
 

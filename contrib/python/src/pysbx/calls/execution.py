@@ -352,6 +352,8 @@ def run_request(
     """
     if not isinstance(source, (str, bytes)):
         raise TypeError(f"source: {type(source).__name__} is not the text of a program")
+    if isinstance(source, str):  # a file of Windows may begin with this mark, which Python skips in bytes
+        source = source.removeprefix("\ufeff")
     return {
         "op": "run",
         "source": source,
