@@ -22,7 +22,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import attrs
 import msgpack
+import pydantic
 import pytest
 
 from pysbx import SerializationError, sandbox
@@ -216,6 +218,8 @@ def test_what_cannot_leave_is_named_with_its_place(value: Any, path: str) -> Non
         (Text("x"), r"str\(…\)"),
         (ValueError("x"), r"repr\(…\)"),
         (memoryview(b"x"), r"bytes\(…\)"),
+        (pydantic.create_model("Model", a=(int, ...))(a=1), r"its model_dump\(\)"),
+        (attrs.make_class("Attrs", ["a"])(1), r"attrs\.asdict\(…\)"),
     ],
 )
 def test_a_refusal_says_what_to_write(value: Any, write: str) -> None:

@@ -16,11 +16,16 @@ ADVICE: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (tuple, "tuple(…)"),
     (abc.Iterable, "list(…)"),
 )
+# For models of pydantic, which are iterable too, and classes of attrs.
+METHODS = {"model_dump": "its model_dump()", "__attrs_attrs__": "attrs.asdict(…)"}
 
 
 def advice_for(kind: type) -> str:
     """Return what to write to get a value that can leave the sandbox, or "" if only its author knows."""
     try:
+        for name, text in METHODS.items():
+            if hasattr(kind, name):
+                return text
         return next((text for base, text in ADVICE if issubclass(kind, base)), "")
     except Exception:  # a metaclass of the user's
         return ""
