@@ -16,7 +16,9 @@ import msgpack
 import pytest
 
 from pysbx import sandbox
+from pysbx.calls import pack
 from pysbx.calls.decode import decode
+from pysbx.calls.tool_calls import encode_answer
 from pysbx.errors import SerializationError
 from pysbx.inside.encode import encode
 from pysbx.inside.refusal import Unserializable
@@ -376,6 +378,29 @@ def test_tables_come_back_from_a_sandbox_without_pyarrow() -> None:
         equal = pandas.testing.assert_frame_equal if one.ndim == 2 else pandas.testing.assert_series_equal
         equal(one, other)
     assert last.equals(polars)
+
+
+# The first argument is what a tool answers, the second an argument of a function.
+INTO_ONE_WITHOUT_ARROW = f"""
+import pickle, sys
+sys.modules["pyarrow"] = None
+from pysbx.calls.decode import decode
+{EVERYDAY}
+for found in decode(bytes.fromhex(sys.argv[1])), pickle.loads(bytes.fromhex(sys.argv[2])):
+    for one, other in zip(found, tables[:-1], strict=True):
+        equal = pandas.testing.assert_frame_equal if one.ndim == 2 else pandas.testing.assert_series_equal
+        equal(one, other)
+"""
+
+
+def test_tables_go_into_a_sandbox_without_pyarrow() -> None:
+    names: dict[str, Any] = {}
+    exec(EVERYDAY, names)
+    *wanted, _ = names["tables"]
+    given = (encode_answer(wanted, "answer"), pack._dump(wanted))
+    subprocess.run([sys.executable, "-c", INTO_ONE_WITHOUT_ARROW, *(one.hex() for one in given)], check=True)
+    nullable = names["pandas"].DataFrame({"a": names["pandas"].array([1, None], dtype="Int64")})
+    names["pandas"].testing.assert_frame_equal(decode(encode_answer(nullable, "answer")), nullable)
 
 
 @pytest.mark.parametrize("name", [0, True, ("a", 1), 1.5, "__index_level_0__", datetime.date(2024, 2, 29)])

@@ -124,6 +124,13 @@ def test_stubs_are_python_that_a_model_can_read() -> None:
     assert scope["fetch"].__doc__ is not None
     assert scope["fetch"].__doc__.split() == str(fetch.__doc__).split()
 
+    class Caller:
+        def __call__(self, a: int) -> None:
+            """Call it."""
+
+    for function in (Caller(), functools.partial(Caller(), 1)):
+        assert '"""Call it."""' in tool_stubs({"call": function})
+
     def kinds(a: int, /, b: Any = object(), *rest: str, c: int, **named: bytes) -> None: ...  # noqa: B008
 
     stub = "def kinds(a: int, /, b: Any = ..., *rest: str, c: int, **named: bytes) -> None:\n    ...\n"
@@ -237,6 +244,7 @@ for attempt in (lambda: echo(print), lambda: give(), lambda: colour()):
     assert lines[0].startswith("TypeError echo(): it: a value of type builtin_function")
     assert lines[1] == "TypeError what give() returns: a value of type object cannot enter the sandbox"
     assert lines[2].startswith("ToolError colour() has returned something that this sandbox cannot read")
+    assert "return dataclasses.asdict(…) of it, or the value of a member" in lines[2]
 
 
 def test_the_host_makes_no_instance_of_a_class_for_a_sandbox() -> None:

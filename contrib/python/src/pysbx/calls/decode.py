@@ -49,6 +49,8 @@ HASHING_SEC_EACH = 1e-6
 DATETIME = 3
 # ZoneInfo looks a key up as a file, and as a part of the package tzdata.
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+# What to do about a class that is not expected. Tools in the sandbox have another advice.
+UNEXPECTED = "define or import it in the function's module, or name it in types="
 # The type of the content of each kind of labels: see frames.make_index.
 LABELS = dict.fromkeys(("range", "object", "string", "zone", "categories", "levels"), "list") | {"array": "ndarray"}
 DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)")
@@ -185,8 +187,7 @@ class _Decoder:
         if found is None:
             called = f"{module!s:.{MAX_NAME}}.{name!s:.{MAX_NAME}}"
             raise SerializationError(
-                f"the answer is of class '{called}', which this side does not expect: "
-                "define or import it in the function's module, or name it in types=",
+                f"the answer is of class '{called}', which this side does not expect: {UNEXPECTED}",
                 called,
             )
         return found

@@ -149,12 +149,28 @@ def _reduce_lazy(lazy: Any) -> Any:
         return importlib.import_module, (name,)
 
 
+def _reduce_text(text: Any) -> Any:
+    """Reduce an array of strings of pandas, or its dtype, which is pyarrow's because that is here.
+
+    The sandbox uses pyarrow if it has that too, as pandas does by default.
+    """
+    dtype = getattr(text, "dtype", text)
+    if dtype.storage != "pyarrow" or str(dtype.na_value) != "nan":  # the caller has chosen it
+        return NotImplemented
+    pandas = sys.modules["pandas"]
+    if dtype is text:
+        return type(text), (None, dtype.na_value)
+    return pandas.array, (text.to_numpy(dtype=object), dtype)
+
+
 REDUCERS: dict[type, Callable[[Any], Any]] = {
     type(functools.lru_cache(lambda: None)): _reduce_cached,
     functools.cached_property: _reduce_cached_property,
     weakref.WeakKeyDictionary: _reduce_weak,
     weakref.WeakValueDictionary: _reduce_weak,
 }
+# Classes of pandas for strings: of versions 3 and 2.
+TEXTS = ("ArrowStringArray", "ArrowStringArrayNumpySemantics", "StringDtype")
 if sys.version_info >= (3, 15):
     REDUCERS[types.LazyImportType] = _reduce_lazy
 
@@ -170,8 +186,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no annotatio
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, FunctionType) and getattr(obj, "_is_sandboxed", False):
             return copy.copy, (obj.__wrapped__,)  # type: ignore[attr-defined]
-        if type(obj) in REDUCERS:
-            return REDUCERS[type(obj)](obj)
+        kind = type(obj)
+        is_text = kind.__name__ in TEXTS and kind.__module__.partition(".")[0] == "pandas"
+        if kind in REDUCERS or is_text:
+            return REDUCERS.get(kind, _reduce_text)(obj)
         reducer = annotation_parts.reducer_of(obj)
         if reducer is not None and not _is_imported(obj):
             return reducer(obj)

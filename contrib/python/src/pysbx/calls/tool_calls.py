@@ -29,6 +29,7 @@ from pysbx.calls.decode import decode
 from pysbx.calls.tools import Tools, bound_names
 from pysbx.container import unpatched
 from pysbx.errors import SerializationError
+from pysbx.inside import frames
 from pysbx.inside.encode import encode
 from pysbx.inside.refusal import Unserializable
 from pysbx.inside.wire import TOOL_ANSWER, TOOL_CALL, TOOL_RAISED, TOOL_VALUE
@@ -165,6 +166,22 @@ def open_arguments(data: bytes) -> tuple[list[Any], dict[str, Any]]:
     if not all(type(name) is str for name in found[1]):
         raise SerializationError("a call with an argument whose name is not a string")
     return found[0], found[1]
+
+
+def encode_answer(value: Any, path: str) -> bytes:
+    """Return a value as bytes, with tables in a form that needs no pyarrow in the sandbox, if they have one.
+
+    Raises:
+        Unserializable: it has no form in the codec.
+    """
+    frames.writing.plainly = True
+    try:
+        return encode(value, path)
+    except Unserializable:
+        pass
+    finally:
+        frames.writing.plainly = False
+    return encode(value, path)
 
 
 def describe(error: BaseException) -> list[Any]:
@@ -397,7 +414,7 @@ class ToolHost:
                 value.add_done_callback(lambda _: self.submit(run, call))
                 return
             try:
-                content = encode(value, f"what {name}() returns")
+                content = encode_answer(value, f"what {name}() returns")
             except Unserializable as error:
                 raise TypeError(f"{error.path}: {error.reason.replace('leave', 'enter')}") from None
         except BaseException as error:

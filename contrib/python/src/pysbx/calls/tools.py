@@ -148,6 +148,14 @@ def bound_names(function: Any) -> frozenset[str]:
     return frozenset(found)
 
 
+def _doc_of(function: Any) -> str:
+    """Return what a function says of itself; an object that can be called may say it in __call__."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    called = type(function).__call__
+    return inspect.getdoc(function) or (inspect.isfunction(called) and inspect.getdoc(called)) or ""
+
+
 def _spec(name: str, function: Callable[..., Any]) -> Message:
     """Return what the sandbox learns of a function."""
     try:
@@ -162,7 +170,7 @@ def _spec(name: str, function: Callable[..., Any]) -> Message:
     bound = bound_names(function)
     return {
         "name": name,
-        "doc": inspect.getdoc(function) or "",
+        "doc": _doc_of(function),
         "async": is_async(function),
         "parameters": [
             [one.name, int(one.kind), _text_of(one.annotation), _default_of(one.default)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 import sys
+from _thread import _local
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,8 @@ CELLS = (type(None), bool, int, float, str, bytes, datetime.date)
 # A frequency is a few characters: "D", "2W-SUN", "QS-DEC".
 MAX_FREQUENCY = 40
 Ext = msgpack.ExtType
+# Of each thread: `plainly` is true while it writes tables for a reader that may have no pyarrow.
+writing = _local()
 # Converts a value that is a part of another one, which is at the path: see encode._convert.
 Convert = Callable[[Any, str], Any]
 
@@ -426,9 +429,10 @@ def convert_pandas(value: Any, path: str, convert: Convert) -> Any:
         Unserializable: a part of it has no form, or would be another one on the other side.
         Exception: Arrow has no form for it.
     """
+    arrow = not getattr(writing, "plainly", False)
     try:
-        register_types()
-        arrow = True
+        if arrow:
+            register_types()
     except ImportError:
         arrow = False
     value, marks = _without_marks(value, path, convert)

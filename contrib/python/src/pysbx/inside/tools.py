@@ -78,7 +78,10 @@ def _reader() -> Any:
     before = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "pysbx"}
     sys.modules.update(ours)
     try:
-        return importlib.import_module("pysbx.calls.decode")
+        found: Any = importlib.import_module("pysbx.calls.decode")
+        found.UNEXPECTED = "return dataclasses.asdict(…) of it, or the value of a member of an enumeration"
+        found.tables.with_extra = lambda _: "the sandbox needs it as a dependency"
+        return found
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "pysbx"]:
             del sys.modules[name]
