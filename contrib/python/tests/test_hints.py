@@ -106,6 +106,10 @@ def test_a_local_name_that_was_misspelt() -> None:
                 "websocket": "websocket-client",
             }.items()
         ),
+        *(
+            ("CalledProcessError", f"Command '{command}' returned non-zero exit status 1.", 'dependencies=["six"]')
+            for command in ("pip install -q six", "['/usr/bin/python3', '-m', 'pip', 'install', 'six==1.17.0']")
+        ),
         ("ModuleNotFoundError", "No module named 'google.protobuf'", "protobuf"),
         ("ModuleNotFoundError", "No module named 'tkinter'", "belongs to Python itself"),
         ("ModuleNotFoundError", "No module named 'distutils.core'", "setuptools"),

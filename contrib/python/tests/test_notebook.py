@@ -120,6 +120,12 @@ def test_pip_installs_into_the_sandbox_or_says_why_not(session: Sandbox) -> None
     assert done.error.type == "UsageError"
     assert done.error.message.startswith("this sandbox has no ")  # pip, or network
     assert "Retrying" not in done.stderr
+    install = "[sys.executable, '-m', 'pip', 'install', 'none-such-package']"
+    done = run_code(f"import subprocess, sys; subprocess.check_call({install})")
+    assert done.error is not None
+    assert done.error.hint == 'pip could not install it in the sandbox: add dependencies=["none-such-package"]'
+    assert "externally-managed" not in done.stderr
+    assert done.stderr.count("Retrying") <= 1
 
 
 @pytest.mark.parametrize(

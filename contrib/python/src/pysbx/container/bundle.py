@@ -222,6 +222,8 @@ def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]
         # The code is user 0 and cannot change owners. As for other users, tar makes its files the user's own.
         "TAR_OPTIONS": "--no-same-owner",
         "PIP_ROOT_USER_ACTION": "ignore",
+        # Debian's pip would explain how to protect the system (PEP 668), of which nothing is left after the sandbox.
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",
         # Its backend is not in MPLBACKEND, which would take precedence over that of a Jupyter kernel.
         "MATPLOTLIBRC": "/etc/matplotlibrc",
         # Files that an import creates there are no condition of a snapshot: the next sandbox does not need them.
@@ -231,7 +233,9 @@ def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]
     # Those of an image that the sandbox does not set itself. The language is the image's.
     ignored = {*variables, *NOT_THE_CALLERS, "PYTHONPATH"} - {"LANG"}
     variables.update((name, value) for name, value in interpreter.variables if name not in ignored)
-    if interpreter.root and options.allow_network.kind != "none":
+    if options.allow_network.kind == "none":
+        variables["PIP_RETRIES"] = "1"  # it names the reason in a tenth of the time
+    elif interpreter.root:
         variables["SSL_CERT_FILE"] = AUTHORITY
     if options.allow_network.kind == "hosts":
         address = f"127.0.0.1:{RELAY_PORT}"

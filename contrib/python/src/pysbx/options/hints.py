@@ -164,6 +164,14 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     return f"module '{module}' is not in the sandbox: {words.package(package)}"
 
 
+def _not_installed(match: re.Match[str], names: Iterable[str]) -> str:
+    words = re.findall(r"[^\s',\[\]]+", match["rest"])
+    found = [re.fullmatch(r"([A-Za-z0-9][\w.-]*?)([=<>!~;].*)?", word) for word in words if word[0] != "-"]
+    if {"-r", "-e"} & set(words) or not found or found[0] is None:
+        return ""
+    return f"pip could not install it in the sandbox: {current().package(found[0][1])}"
+
+
 def _no_python(match: re.Match[str], names: Iterable[str]) -> str:
     line = next(iter(names), "").lstrip()  # of a SyntaxError the only name is the line
     if line.startswith("```"):
@@ -192,6 +200,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
     ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
     ("ImportError", r"cannot import name '(?P<name>[^']+)'", "this version of the package has no such name"),
+    ("CalledProcessError", r"Command .*\bpip3?\b[' ,]+install\b(?P<rest>.*)' returned", _not_installed),
     ("KeyError", r"", "test with `in`, or use .get(key)"),
     ("IndexError", r"", "the sequence is shorter than expected: check len() first"),
     ("FileNotFoundError", r".*No such file or directory: '(?P<path>[^/'][^']*)'$", _missing_file),
