@@ -29,7 +29,7 @@ from tests.servers import PROGRAM as COMMAND
 
 PROGRAM = """
 import os, signal, sys
-from pysbx import run_code
+from pysbx import Sandbox, run_code
 from pysbx.container import ready
 from pysbx.container.container import Container
 from tests.test_ready import waiting
@@ -37,6 +37,12 @@ run_code("pass"), run_code("pass")
 [one] = waiting(1)
 print(one.name, flush=True)
 END
+"""
+FOR_STATE = """
+session = Sandbox(warm="require", ready=1)
+point = session.run("1") and session.checkpoint()
+two = next(other for other in waiting(2) if other is not one)
+print(two.name, flush=True)
 """
 
 
@@ -305,13 +311,13 @@ def test_it_is_removed_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("end", ["sys.exit()", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_the_end_of_the_program_removes_it(end: str) -> None:
-    command = [sys.executable, "-c", PROGRAM.replace("END", end)]
+    """Also one that waits for the state of a session."""
+    command = [sys.executable, "-c", PROGRAM.replace("END", FOR_STATE + end)]
     program = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
     assert program.returncode in (0, -signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while program.stdout.strip() in containers() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert program.stdout.strip() not in containers()
+    names = set(program.stdout.split())
+    assert len(names) == 2
+    wait_until(lambda: not names & {*containers()})
 
 
 def test_options_that_are_used_once_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
