@@ -251,7 +251,7 @@ def _directory(options: Options, outer: Path) -> str:
     sources = ((Path(mount.source).resolve(), mount.target) for mount in options.mounts)
     found = [(source, target) for source, target in sources if outer.is_relative_to(source)]
     if not found:
-        return str(WORK)
+        return WORK
     source, target = max(found, key=lambda one: len(one[0].parts))
     return str(Path(target, outer.relative_to(source)))
 

@@ -6,9 +6,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from pysbx.base.directories import cache_directory
-from pysbx.container.artifacts import MAX_FILES
-
 # Bytes of contents that are kept, and of those that stay in memory.
 KEPT, IN_MEMORY = 512 << 20, 1 << 20
 OUTPUT = "/output/"
@@ -28,6 +25,8 @@ class _Kept:
 
     def __init__(self) -> None:
         import tempfile  # noqa: PLC0415 (few programs have a session with files)
+
+        from pysbx.base.directories import cache_directory  # noqa: PLC0415 (the same)
 
         self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(cache_directory()))  # noqa: SIM115 (it has no name)
         self._lock, self._size = threading.Lock(), 0
@@ -76,6 +75,8 @@ class Baseline:
 
     def note(self, files: Mapping[str, bytes], executable: Iterable[str] = ()) -> None:
         """Take files, by path as checked_files has it, for those of the start."""
+        from pysbx.container.artifacts import MAX_FILES  # noqa: PLC0415 (the same)
+
         programs = set(executable)
         for path, content in files.items():
             if not path.startswith("/") or path.startswith(OUTPUT):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import re
 import sys
 import weakref
@@ -13,9 +12,6 @@ from contextlib import ExitStack
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pysbx.calls.prepare import prepare, prepared
-from pysbx.container import ready
-from pysbx.container.container import Message
 from pysbx.container.exchange import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
 from pysbx.container.streams import OutputCallback
 from pysbx.errors import ForgedAnswerError, PolicyViolationError, SandboxError, SerializationError
@@ -23,6 +19,7 @@ from pysbx.options.options import Options
 
 if TYPE_CHECKING:
     from pysbx.calls.decode import FindClass
+    from pysbx.container.container import Message
 
 Result = Literal["typed", "pickle"]
 DECORATED = re.compile(r"(\s*)@")
@@ -166,6 +163,7 @@ def request_for(
     if source is not None:
         request["lines"] = source
         if options.analysis:
+            import json  # noqa: PLC0415 (the same)
             import textwrap  # noqa: PLC0415 (the same)
 
             request["source"] = "\n" * (source[1] - 1) + textwrap.dedent(source[2])
@@ -200,6 +198,9 @@ def call(
         SandboxError: one of its subclasses; see errors.py.
         ValueError: there is no such result.
     """
+    from pysbx.calls.prepare import prepare, prepared  # noqa: PLC0415 (for the first call)
+    from pysbx.container import ready  # noqa: PLC0415 (for the first call)
+
     check_result(result)
     with ExitStack() as held:
         taken = held.enter_context(ready.Taken(prepared(options)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import posixpath
 import re
@@ -11,16 +10,11 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pysbx.base import log
 from pysbx.base.option_names import current
-from pysbx.calls.prepare import prepare
 from pysbx.calls.tools import Tools, as_tools
-from pysbx.container import ready
-from pysbx.container.bundle import Bundle
-from pysbx.container.container import Container, Message, Usage
 from pysbx.container.exchange import exchange, hint_for, names_of, text, violations_of
 from pysbx.container.streams import output_callback
 from pysbx.errors import (
@@ -39,9 +33,13 @@ from pysbx.errors import (
 from pysbx.options.keywords import SandboxOptions, Unpack
 from pysbx.options.options import Options, make_options
 
+if TYPE_CHECKING:
+    from pysbx.container.bundle import Bundle
+    from pysbx.container.container import Container, Message, Usage
+
 NAME = "<sandbox>"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-WORK = PurePosixPath("/work")
+WORK = "/work"
 # Where the files of a caller may be.
 PLACES = ("/work/", "/output/", "/tmp/")
 TIMED_OUT = 124  # the exit code of timeout(1)
@@ -84,6 +82,12 @@ class ExecutionError:
     shown: bool = False
 
 
+def _no_usage() -> Usage:
+    from pysbx.container.container import Usage  # noqa: PLC0415 (of an Execution that no sandbox has made)
+
+    return Usage()
+
+
 @dataclass(frozen=True)
 class Execution:
     """How code went.
@@ -121,7 +125,7 @@ class Execution:
     timed_out: bool = False
     truncated: bool = False
     artifacts: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = field(default_factory=_no_usage)
     limits: Mapping[str, str] = field(default_factory=dict)
     violations: tuple[Violation, ...] = ()
     warm: bool = False
@@ -144,6 +148,8 @@ class Execution:
 
     def to_json(self, indent: int | None = None) -> str:
         """Return it as a JSON object; see to_dict."""
+        import json  # noqa: PLC0415 (few callers want it)
+
         return json.dumps(self.to_dict(), indent=indent)
 
     def to_text(self) -> str:
@@ -246,6 +252,8 @@ def safe_name(name: object) -> str | None:
     """Return a relative path below a folder in normal form, or None if it is not one."""
     if not isinstance(name, str) or not name or len(name) > MAX_NAME or "\0" in name:
         return None
+    from pathlib import PurePosixPath  # noqa: PLC0415 (few runs have files)
+
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or str(path) == ".":
         return None
@@ -354,10 +362,15 @@ def run_request(
         raise TypeError(f"source: {type(source).__name__} is not the text of a program")
     if isinstance(source, str):  # a file of Windows may begin with this mark, which Python skips in bytes
         source = source.removeprefix("\ufeff")
+    analysis = {}
+    if options.analysis:
+        import json  # noqa: PLC0415 (few sandboxes have one)
+
+        analysis = json.loads(options.analysis)
     return {
         "op": "run",
         "source": source,
-        "analysis": json.loads(options.analysis) if options.analysis else {},
+        "analysis": analysis,
         "violations": options.violations,
         "name": file or NAME,
         "argv": argv,
@@ -441,10 +454,11 @@ def _uncollected(
     container: Container, bundle: Bundle, patterns: Iterable[str], known: Iterable[str]
 ) -> tuple[str, ...]:
     """Return the names of what a run has left in /work, apart from mounts, known files, and their directories."""
-    if container.directories is None or str(WORK) in [mount.target for mount in bundle.options.mounts]:
+    if container.directories is None or WORK in [mount.target for mount in bundle.options.mounts]:
         return ()
-    paths = [*(WORK / name for name in known), *map(PurePosixPath, bundle.targets)]
-    names = {path.relative_to(WORK).parts[0] for path in paths if WORK in path.parents}
+    top = PLACES[0]
+    paths = [*(name if name.startswith("/") else top + name for name in known), *bundle.targets]
+    names = {path.removeprefix(top).partition("/")[0] for path in paths if path.startswith(top)}
     return container.directories.uncollected(tuple(patterns), names | {"__pycache__"})
 
 
@@ -550,10 +564,13 @@ def run_chosen(
 
     `begun` is called with the container, which can be interrupted from then on.
     """
+    from pysbx.calls.prepare import prepare  # noqa: PLC0415 (for the first call)
+    from pysbx.container import ready  # noqa: PLC0415 (for the first call)
+
     named = checked_files(files if files is not None else {})
     if not module and not name.startswith("-") and safe_name(name) == name and name not in named:
         named = CheckedFiles(named | {name: as_bytes(source, "source")})
-    file = str(WORK / name) if name in named and not module else ""
+    file = f"{WORK}/{name}" if name in named and not module else ""
     arguments = [module or file or name, *as_texts(argv, "argv")]
     request = run_request(source, chosen, last=True, argv=arguments, module=module, stdin=stdin, file=file)
     host = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -78,11 +79,11 @@ def prepared(options: Options) -> bundle.Bundle | None:
 def prepare(options: Options) -> bundle.Bundle:
     """Return the bundle for these options. It is created once, and again if another program has removed it."""
     made, extra = _prepared(options)
-    sources = (Path(mount.source) for mount in (*extra, *options.mounts))
+    sources = (mount.source for mount in (*extra, *options.mounts))
     contained = options.isolation != "process"
-    root = (made.path / "rootfs",) if contained else ()
-    needed = (made.path / "config.json", *root, payload.directory(lasting=contained), *sources)
-    if not all(path.exists() for path in needed):
+    root = (f"{made.path}/rootfs",) if contained else ()
+    needed = (f"{made.path}/config.json", *root, payload.directory(lasting=contained), *sources)
+    if not all(map(os.path.exists, needed)):
         _prepared.cache_clear()
         payload.directory.cache_clear()
         made, extra = _prepared(options)

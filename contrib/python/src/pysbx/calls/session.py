@@ -9,17 +9,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from pysbx.base import runtime
 from pysbx.base.option_names import current
 from pysbx.calls.baseline import Baseline
-from pysbx.calls.prepare import prepare
 from pysbx.calls.session_files import Filed
 from pysbx.calls.tools import Tools
-from pysbx.container import ready
-from pysbx.container.container import Container, Message
 from pysbx.container.exchange import text
 from pysbx.errors import (
     SandboxError,
@@ -30,7 +25,10 @@ from pysbx.options.keywords import SandboxOptions, Unpack
 from pysbx.options.options import Options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pysbx.calls.saved import Checkpoint, Saved
+    from pysbx.container.container import Message
 
 # The runtime's code when it could begin a container, but could not restore the process in it.
 UNFIT = "snapshot-unfit"
@@ -198,6 +196,9 @@ class Sandbox(Filed):
 
     def _expect(self, source: Sandbox) -> None:
         """Let a container begin that waits for the state of another session, which is saved meanwhile."""
+        from pysbx.calls.prepare import prepare  # noqa: PLC0415 (for the first call)
+        from pysbx.container import ready  # noqa: PLC0415 (for the first call)
+
         if source._container is not None and source._container.warm and not source._paused:
             self._bundle = prepare(self.options)
             if not self._bundle.labelled:
@@ -205,6 +206,10 @@ class Sandbox(Filed):
 
     def _begin_saved(self, saved: Saved) -> None:
         """Let a container start from a saved state; _continue() waits for it."""
+        from pysbx.calls.prepare import prepare  # noqa: PLC0415 (for the first call)
+        from pysbx.container import ready  # noqa: PLC0415 (for the first call)
+        from pysbx.container.container import Container  # noqa: PLC0415 (for the first call)
+
         if self._container is None:
             self._bundle = prepare(self.options)
             if self._bundle.labelled:
@@ -283,6 +288,8 @@ class Sandbox(Filed):
 
     def _wait_for_saves(self) -> None:
         """Let other threads save the copies that they have made. They need no lock for that."""
+        from pysbx.base import runtime  # noqa: PLC0415 (few sessions need it)
+
         until = time.monotonic() + runtime.COMMAND_TIMEOUT_SEC
         while self._saves and time.monotonic() < until:
             time.sleep(LOOK_SEC)
@@ -318,6 +325,8 @@ class Sandbox(Filed):
             done: see _capture.
             differences: whether the file has only pages that are not in the session's snapshot.
         """
+        from pysbx.base import runtime  # noqa: PLC0415 (few sessions need it)
+
         try:
             try:
                 said, base = runtime.save_process(copy.container, copy.pid, descriptor, differences=differences)
@@ -425,6 +434,7 @@ class Sandbox(Filed):
             SandboxError: as fork(); or there are too many.
         """
         from pysbx.calls.saved import MOST_BYTES, MOST_CHECKPOINTS, Checkpoint  # noqa: PLC0415 (few sessions need it)
+        from pysbx.container import ready  # noqa: PLC0415 (for the first call)
 
         def check(size: int) -> None:
             if len(self._checkpoints) >= MOST_CHECKPOINTS:
@@ -503,6 +513,8 @@ class Sandbox(Filed):
             if wait:
                 container.close()
             else:
+                from pysbx.container import ready  # noqa: PLC0415 (for the first call)
+
                 ready.end(container)
 
     def _replace(self, saved: Saved) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pysbx.base.option_names import current
@@ -26,12 +24,7 @@ from pysbx.calls.execution import (
     run_request,
     unanswered,
 )
-from pysbx.calls.prepare import prepare
-from pysbx.calls.processes import Command, Process, check_started, command_request, processes_of
 from pysbx.calls.tools import Tools, as_tools
-from pysbx.container import ready
-from pysbx.container.bundle import Bundle
-from pysbx.container.container import Container, Message, Usage
 from pysbx.container.exchange import exchange, hint_for, text, timeout_error
 from pysbx.container.streams import forward, output_callback
 from pysbx.errors import (
@@ -42,12 +35,18 @@ from pysbx.options.keywords import OPTIONS, SandboxOptions, Unpack
 from pysbx.options.options import Options, make_options
 
 if TYPE_CHECKING:
+    import socket
+    from pathlib import Path
+
     from pysbx.calls.attach import Reference
     from pysbx.calls.forward import Forward
+    from pysbx.calls.processes import Command, Process
     from pysbx.calls.program import Program
     from pysbx.calls.saved import Checkpoint, Saved
     from pysbx.calls.terminal import Terminal
     from pysbx.calls.tool_calls import ToolHost
+    from pysbx.container.bundle import Bundle
+    from pysbx.container.container import Container, Message
 
 # Seconds from the interrupt at the end of the time of a run until the session is killed.
 PATIENCE_SEC = 3.0
@@ -213,6 +212,9 @@ class Core(ABC):
         if self._parked is not None:
             self._replace(self._parked)
         if self._container is None or self._bundle is None:
+            from pysbx.calls.prepare import prepare  # noqa: PLC0415 (for the first call)
+            from pysbx.container import ready  # noqa: PLC0415 (for the first call)
+
             self._bundle = prepare(self.options)
             self._container = ready.take(self._bundle, self._on_output, self._cancel)
         return self._container, self._bundle
@@ -340,6 +342,8 @@ class Core(ABC):
         """Carry out a request for a run, and return how it went; see run and exchange.exchange."""
         if timeout_sec is not None:
             OPTIONS["timeout_sec"].check(timeout_sec)
+        from pysbx.container.container import Usage  # noqa: PLC0415 (for the first call)
+
         with self._lock:
             container, bundle = self._started()
             late = _hand_on_late(container, between=True)
@@ -390,6 +394,8 @@ class Core(ABC):
             TypeError: an argument is of another type.
             ValueError: the input is too large, or the limit of time is none.
         """
+        from pysbx.calls.processes import command_request  # noqa: PLC0415 (few sessions need it)
+
         request = command_request("shell", command, self.options, cwd, env)
         return self._carry_out_heard(request | {"stdin": checked_input(stdin)}, timeout_sec, on_stdout, on_stderr)
 
@@ -407,6 +413,8 @@ class Core(ABC):
             SandboxError: it cannot be started; or as shell.
             TypeError: an argument is of another type.
         """
+        from pysbx.calls.processes import Process, check_started, command_request  # noqa: PLC0415 (few sessions need it)
+
         request = command_request("start", command, self.options, cwd, env)
         pid = check_started(self._ask(request | {"keep": self._keep}))
         said = command if isinstance(command, str) else " ".join(request["command"])
@@ -414,10 +422,14 @@ class Core(ABC):
 
     def _process(self, pid: int) -> Process:
         """Return a process in the background by its number; a use of it says whether there is one."""
+        from pysbx.calls.processes import Process  # noqa: PLC0415 (few sessions need it)
+
         return Process(self._ask, pid, "", self._keep)
 
     def processes(self) -> list[Process]:
         """Return the processes in the background: those that run, and the last ones that have ended."""
+        from pysbx.calls.processes import processes_of  # noqa: PLC0415 (few sessions need it)
+
         return processes_of(self._ask({"op": "processes"}), self._ask, self._keep)
 
     @property
@@ -452,6 +464,9 @@ class Core(ABC):
             TypeError: an argument is of another type.
             ValueError: a terminal cannot have this size.
         """
+        import socket  # noqa: PLC0415 (few sessions need it)
+
+        from pysbx.calls.processes import command_request  # noqa: PLC0415 (few sessions need it)
         from pysbx.calls.terminal import LIMIT, NEEDS_CONTAINER, SHELL, Terminal, check_size  # noqa: PLC0415 (few sessions need it)
 
         check_size(rows, columns)
@@ -500,6 +515,8 @@ class Core(ABC):
         """
         if self.options.allow_network.kind == "none":
             raise SandboxError(f"the session has no network: {current().options['loopback']}")
+        import socket  # noqa: PLC0415 (few sessions need it)
+
         return self._open({"op": "forward"}, "the port cannot be forwarded", socket.SOCK_STREAM)
 
     def _open(self, request: Message, failed: str, kind: int) -> socket.socket:
@@ -510,6 +527,8 @@ class Core(ABC):
             failed: what has failed if it cannot be started, for the error.
             kind: of the socket.
         """
+        import socket  # noqa: PLC0415 (few sessions need it)
+
         ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
         with theirs:
             try:
@@ -542,6 +561,9 @@ class Core(ABC):
             SandboxError: see shell.
             TypeError: an argument is of another type.
         """
+        import socket  # noqa: PLC0415 (few sessions need it)
+
+        from pysbx.calls.processes import command_request  # noqa: PLC0415 (few sessions need it)
         from pysbx.calls.program import NEEDS_CONTAINER, Program  # noqa: PLC0415 (few sessions need it)
 
         if self.options.isolation == "process":

@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pysbx.base import trees
-from pysbx.base.directories import write_whole
 from pysbx.base.option_names import current
 from pysbx.calls.execution import (
     Files,
@@ -18,9 +15,7 @@ from pysbx.calls.execution import (
     check_put,
     checked_files,
 )
-from pysbx.calls.prepare import site_of
 from pysbx.calls.session_core import OWN_SEC, Core
-from pysbx.container.container import Message
 from pysbx.container.exchange import MALFORMED, text
 from pysbx.errors import (
     ForgedAnswerError,
@@ -30,7 +25,10 @@ from pysbx.errors import (
 from pysbx.options.options import make_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pysbx.calls.changes import Change, Changes, Commit, Sides
+    from pysbx.container.container import Message
 
 # Of packages that are added: bytes of a request, and of a page, in which a file system in memory counts.
 PART, PAGE = 4 << 20, 4096
@@ -47,6 +45,8 @@ def size_of_site(site: Path) -> int:
     Raises:
         SandboxError: an entry is not a file that can be sent, or there are too many.
     """
+    from pysbx.base import trees  # noqa: PLC0415 (few sessions need it)
+
     with trees.opened_top(site) as top:
         try:
             return sum(-(-size // PAGE) * PAGE for size in trees.sizes(top, _refuse_entry))
@@ -68,6 +68,8 @@ def parts_of_site(site: Path, left: int) -> Iterator[list[tuple[str, int, bytes]
     """
     parts: list[tuple[str, int, bytes]] = []
     size = 0
+    from pysbx.base import trees  # noqa: PLC0415 (few sessions need it)
+
     with trees.opened_top(site) as top:
         for place in trees.walk(top, _refuse_entry):
             try:
@@ -266,6 +268,8 @@ class Filed(Core):
             SandboxError: the session has ended, or has no room for the packages.
             SandboxOptionError: a requirement is none.
         """
+        from pysbx.calls.prepare import site_of  # noqa: PLC0415 (few sessions need it)
+
         site = site_of(make_options(self.options, dependencies=requirements)) if requirements else None
         if site is not None:
             self._add_packages(site)
@@ -286,6 +290,10 @@ class Filed(Core):
 
     def save(self, path: str | os.PathLike[str], target: os.PathLike[str] | str) -> None:
         """Write a file of the sandbox to a path of the host; the name is the caller's, never the sandbox's."""
+        from pathlib import Path  # noqa: PLC0415 (few sessions need it)
+
+        from pysbx.base.directories import write_whole  # noqa: PLC0415 (few sessions need it)
+
         write_whole(Path(target).absolute(), self.get(path))
 
     def files(self) -> dict[str, int]:

@@ -44,7 +44,7 @@ def _source(name: str, data: bytes) -> str:
 
 def _has_room(arguments: argparse.Namespace, name: str) -> bool:
     """Tell whether a file can be put into /work: a mount there may be read-only, or its files belong to the host."""
-    path = WORK / name
+    path = PurePosixPath(WORK, name)
     return not any(PurePosixPath(mount.target) in (path, *path.parents) for mount in arguments.mounts or ())
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from pysbx.container import limits
-from pysbx.container.bundle import Bundle
-from pysbx.container.container import Container, Message
-from pysbx.container.process import Deadline, Ended, NoAnswer, TooLarge
 from pysbx.errors import (
     ForgedAnswerError,
     SandboxError,
@@ -20,6 +16,11 @@ from pysbx.errors import (
 )
 from pysbx.inside.wire import GAVE_UP
 from pysbx.options.options import Options
+
+if TYPE_CHECKING:
+    from pysbx.container.bundle import Bundle
+    from pysbx.container.container import Container, Message
+    from pysbx.container.process import Ended
 
 KILLED = 128 + 9
 UNKNOWN = 1  # the exit code of a process whose own code is not known.
@@ -97,6 +98,8 @@ def crash(ended: Ended, cpu_sec: float = 0.0) -> str:
     """
     if not ended.signal:
         return UNREPORTED if ended.code < 0 else ""
+    import signal  # noqa: PLC0415 (for an error only)
+
     name = f"{signal.Signals(ended.signal).name}, {signal.strsignal(ended.signal)}"
     if ended.signal == signal.SIGKILL:
         return f"{name} after {cpu_sec:.1f} seconds of CPU time: {KILLS}"
@@ -105,6 +108,8 @@ def crash(ended: Ended, cpu_sec: float = 0.0) -> str:
 
 def _reason_given(ended: Ended, said: str) -> str:
     """Return why the worker in the sandbox has ended, if it said so at its end; otherwise ""."""
+    import signal  # noqa: PLC0415 (for an error only)
+
     lines = said.splitlines()
     if ended.signal != signal.SIGABRT or not lines or not lines[-1].startswith(GAVE_UP):
         return ""
@@ -113,6 +118,8 @@ def _reason_given(ended: Ended, said: str) -> str:
 
 def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxError:
     """Return the exception for a container that ended without an answer."""
+    from pysbx.container import limits  # noqa: PLC0415 (it is imported: a bundle has them)
+
     options, by = bundle.options, bundle.enforcement.by
     # The limit counts in ticks, the usage is exact. On a busy machine the two may differ much.
     spent = container.usage.cpu_sec >= limits.cpu_seconds(options) / 2 and not options.session
@@ -144,6 +151,8 @@ def exchange(
     passed: int = -1,
 ) -> Message:
     """Send a request and return the answer, or raise the exception that describes why there is none."""
+    from pysbx.container.process import Deadline, Ended, NoAnswer, TooLarge  # noqa: PLC0415 (for the first call)
+
     seconds = bundle.options.timeout_sec if timeout_sec is None else timeout_sec
     try:
         return container.exchange(request, seconds, last=last, patience=patience, passed=passed)

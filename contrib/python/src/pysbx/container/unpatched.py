@@ -6,7 +6,6 @@ gevent, eventlet and pytest-socket replace what modules socket, select and os co
 
 from __future__ import annotations
 
-import importlib.util
 import select
 from _socket import socket, socketpair
 from collections.abc import Iterable
@@ -27,6 +26,8 @@ def make_pair() -> tuple[socket, socket]:
 
 @cache
 def _select() -> ModuleType:
+    import importlib.util  # noqa: PLC0415 (few programs replace poll)
+
     spec = importlib.util.find_spec("select")
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)

@@ -10,7 +10,6 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from pysbx.errors import SandboxOptionError
@@ -91,7 +90,8 @@ def defaults() -> dict[str, Any]:
     Raises:
         SandboxOptionError: the file or a variable has something that is not allowed. Its text names the origin.
     """
-    values = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
+    # Without os.environ.items(), which decodes each variable.
+    values = {name: os.environ[name] for name in map(os.fsdecode, os.environb) if name.startswith(PREFIX)}
     path = file_path()
     try:
         about = os.stat(path)
@@ -121,8 +121,8 @@ def of_clean() -> tuple[float | None, float | None]:
     Raises:
         SandboxOptionError: one is no number from 0 on, or see defaults.
     """
-    path = Path(file_path())
-    table = _table(str(path)).get("clean", {})
+    path = file_path()
+    table = _table(path).get("clean", {})
     for name in CLEAN:
         value = table.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:

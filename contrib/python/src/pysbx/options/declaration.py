@@ -7,7 +7,6 @@ dataclasses, at every start of a program.
 
 from __future__ import annotations
 
-import json
 import os
 import posixpath
 import re
@@ -199,6 +198,8 @@ def json_object(text: str, allowed: str) -> dict[str, Any]:
     Raises:
         ValueError: the text says what is wrong, and what is allowed.
     """
+    import json  # noqa: PLC0415 (few options are JSON)
+
     try:
         found = json.loads(text)
     except ValueError as error:

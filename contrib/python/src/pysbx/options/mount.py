@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 from dataclasses import dataclass
-from pathlib import Path
 
 
 def absolute_path(path: str) -> str:
@@ -14,6 +13,8 @@ def absolute_path(path: str) -> str:
     The directory before a ".." is resolved as the kernel does it: beside a link means beside its target. The part
     after the last ".." keeps its name, even if it is a link.
     """
+    from pathlib import Path  # noqa: PLC0415 (many sandboxes have no mount)
+
     parts = Path(path).absolute().parts
     if ".." not in parts:
         return path if path.startswith("/") else str(Path(*parts))

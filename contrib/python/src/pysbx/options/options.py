@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pysbx.errors import SandboxOptionError
-from pysbx.options import configuration, profiles
+from pysbx.options import configuration
 from pysbx.options.declaration import wrong
 from pysbx.options.keywords import OPTIONS, Options
 from pysbx.options.mount import Mount
-from pysbx.options.profiles import Profile
+
+if TYPE_CHECKING:
+    from pysbx.options.profiles import Profile
 
 __all__ = ["Options", "make_options"]
 
@@ -132,8 +134,11 @@ def values_of(base: Options | None, given: dict[str, Any]) -> dict[str, Any]:
         if "profile" in configured:
             given = {"profile": configured.pop("profile"), **given}
         values |= {name: OPTIONS[name].keep(value) for name, value in configured.items()}
-    profile = profiles.load(str(given["profile"])) if given.get("profile") else None
-    if profile is not None:
+    profile = None
+    if given.get("profile"):
+        from pysbx.options import profiles  # noqa: PLC0415 (many sandboxes have none)
+
+        profile = profiles.load(str(given["profile"]))
         values |= _of_profile(profile)
     values = _with_directories(values | {name: _kept(name, value) for name, value in given.items()})
     if profile is not None:
