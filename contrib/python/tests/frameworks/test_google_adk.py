@@ -88,4 +88,7 @@ def test_files(stateful: bool) -> None:
     assert (done.exit_code, "ZeroDivisionError" in done.stderr) == (1, True)
     late = executor.execute_code(None, CodeExecutionInput("while True: pass"))
     assert late.exit_code == 124
+    killed = executor.execute_code(None, CodeExecutionInput("import os; os.kill(os.getpid(), 9)"))
+    assert (killed.exit_code, "SIGKILL" in killed.stderr) == (137, True)
+    assert executor.execute_code(None, CodeExecutionInput("print(open('a.csv').read())", given)).stdout == "a,b\n"
     executor.close()

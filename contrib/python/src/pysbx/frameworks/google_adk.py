@@ -89,7 +89,10 @@ class PysbxCodeExecutor(BaseCodeExecutor):
         options = {"timeout_sec": self.timeout_seconds} if self.timeout_seconds else {}
         if not self.stateful:
             return self._result(run_code(given.code, files=files, **(self.options | options)))
-        session = self._sessions.setdefault(given.execution_id or "", Sandbox(**self.options))
+        number = given.execution_id or ""
+        if number not in self._sessions or self._sessions[number].ended:  # by earlier code, whose result says why
+            self._sessions[number] = Sandbox(**self.options)
+        session = self._sessions[number]
         session.put(files)
         return self._result(session.run(given.code, **options))
 
