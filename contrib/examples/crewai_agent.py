@@ -23,13 +23,13 @@ class Scripted(BaseLLM):
 
     def call(self, messages: Any, *arguments: Any, **options: Any) -> str:
         """Say the next message."""
-        said = str(messages[-1]["content"])
+        said = "".join(str(one["content"]) for one in messages if one["role"] == "assistant")
         if "Observation:" in said:
             return f"Thought: so.\nFinal Answer: It is {said.rpartition('Observation:')[2].strip()}."
         return 'Thought: compute.\nAction: python\nAction Input: {"code": "print(6 * 7)"}'
 
 
-agent = Agent(role="computer", goal="to compute", backstory="None.", llm=Scripted("scripted"), tools=[python])
+agent = Agent(role="computer", goal="to compute", backstory="None.", llm=Scripted(model="scripted"), tools=[python])
 task = Task(description="What is 6 * 7?", expected_output="a sentence", agent=agent)
 print(Crew(agents=[agent], tasks=[task]).kickoff().raw)
 # It is 42.

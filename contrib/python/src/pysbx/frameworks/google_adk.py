@@ -92,9 +92,8 @@ class PysbxCodeExecutor(BaseCodeExecutor):
         number = given.execution_id or ""
         if number not in self._sessions or self._sessions[number].ended:  # by earlier code, whose result says why
             self._sessions[number] = Sandbox(**self.options)
-        session = self._sessions[number]
-        session.put(files)
-        return self._result(session.run(given.code, **options))
+        self._sessions[number].put(files)
+        return self._result(self._sessions[number].run(given.code, **options))
 
     @staticmethod
     def _result(done: Execution) -> CodeExecutionResult:
