@@ -457,7 +457,7 @@ KILLED_SAVING = {
     "os.link": 1,
     "os.rename": 2,
 }
-KILLED_RESTORING = ("saved._digest", "saved._check_kept", "session.Container", "session.Sandbox._continue")
+KILLED_RESTORING = ("saved._digest", "saved._check_kept", "session.ready.take_for_state", "session.Sandbox._continue")
 
 
 def killed_at(place: str, program: str, path: Path) -> None:
@@ -522,7 +522,7 @@ def test_a_checkpoint_brings_memory_and_files_back(session: Sandbox) -> None:  #
         session.rollback(first)
     assert value(session, "x") == "[1, 2]"
     second.remove()
-    assert descriptors() == before
+    assert descriptors() == before + 1  # its present container ends with a socket
 
 
 def test_changes_are_compared_with_the_files_of_the_checkpoint(session: Sandbox) -> None:  # noqa: F811
@@ -620,7 +620,7 @@ def test_a_parked_session_has_no_container_until_its_next_use(session: Sandbox) 
         assert (session.ended, sorted(os.listdir(cache_directory()))) == ("", files)
         assert value(session, "x + 1, open('data').read()") == "(42, '1')"
         assert own_containers() == 1
-    assert descriptors() == before
+    assert descriptors() == before + 1  # its present container ends with a socket
     session.park()
     point = session.checkpoint()
     value(session, "x = 42")
