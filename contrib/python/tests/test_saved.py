@@ -33,7 +33,7 @@ from pysbx.base.directories import cache_directory
 from pysbx.calls import saved
 from pysbx.calls.prepare import prepare
 from pysbx.command.main import main
-from pysbx.container import answer_frame
+from pysbx.container import answer_frame, ready
 from pysbx.container.container import FOR_STATE, Container
 from tests.conftest import descriptors, own_containers
 from tests.test_fork import session, value, warm  # noqa: F401 (fixtures)
@@ -450,21 +450,23 @@ def test_a_failure_keeps_the_previous_file_and_the_session(session: Sandbox, pat
 
 # Where a program is killed, as a function that does not return; and the names that it leaves.
 KILLED_SAVING = {
-    "session.runtime.save_process": 1,
+    "runtime.save_process": 1,
     "saved._append": 1,
     "saved._digest": 1,
     "os.fsync": 1,
     "os.link": 1,
     "os.rename": 2,
 }
-KILLED_RESTORING = ("saved._digest", "saved._check_kept", "session.ready.take_for_state", "session.Sandbox._continue")
+KILLED_RESTORING = ("saved._digest", "saved._check_kept", "ready.take_for_state", "session.Sandbox._continue")
 
 
 def killed_at(place: str, program: str, path: Path) -> None:
     """Run a program that is killed when it calls a function."""
     killing = f"""
 import os, pathlib, signal
+from pysbx.base import runtime
 from pysbx.calls import saved, session as module
+from pysbx.container import ready
 path = pathlib.Path(sys.argv[1])
 def kill():
     def killed(*arguments, **named):
@@ -497,6 +499,37 @@ def test_a_program_that_is_killed_while_it_restores_leaves_the_file(session: San
         assert (path.read_bytes(), os.listdir(path.parent)) == (before, ["session"]), place
     with Sandbox.restore(path) as restored:
         assert value(restored, "x") == "1"
+
+
+def test_the_container_begins_before_the_checksum_is_compared(
+    session: Sandbox,  # noqa: F811
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It gets nothing of a file that is damaged."""
+    value(session, "x = 1")
+    session.snapshot(path)
+    steps: list[str] = []
+
+    def noting(step: Any) -> Any:
+        def noted(*arguments: Any, **more: Any) -> Any:
+            steps.append(step.__name__)
+            return step(*arguments, **more)
+
+        return noted
+
+    for where, name in (saved, "_digest"), (ready, "Container"), (Container, "restore"):
+        monkeypatch.setattr(where, name, noting(getattr(where, name)))
+    with Sandbox.restore(path) as restored:
+        assert value(restored, "x") == "1"
+    assert steps == ["Container", "_digest", "restore"]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(SandboxError, match="its checksum"):
+        Sandbox.restore(path)
+    assert steps[3:] == ["Container", "_digest"]
+    assert own_containers() == 1
 
 
 def test_a_checkpoint_brings_memory_and_files_back(session: Sandbox) -> None:  # noqa: F811

@@ -423,8 +423,13 @@ def _check_kept(path: Path, about: dict[str, Any], options: Options) -> None:
             raise _damaged(path, f"{label}: it was saved with {said}: restore it with the same")
 
 
-def read(path: Path, options: Options) -> Saved:
+def read(path: Path, options: Options, begin: Callable[[], object] | None = None) -> Saved:
     """Open a saved session, which is restored with these options.
+
+    Args:
+        path: of the file.
+        options: of the session.
+        begin: called before the long comparison of the checksum, if the options fit.
 
     Raises:
         SandboxError: there is none, or it is not the caller's, or is damaged, or does not fit; the text says why.
@@ -432,9 +437,17 @@ def read(path: Path, options: Options) -> Saved:
     descriptor = _open(path)
     try:
         footer = _footer(path, descriptor)
+        refusal = None
+        try:
+            _check_kept(path, _about(path, descriptor, footer), options)
+            if begin is not None:
+                begin()
+        except SandboxError as error:  # a damaged file may say anything
+            refusal = error
         if _digest(descriptor, footer.memory + footer.state + FOOTER.size - DIGEST_SIZE) != footer.digest:
             raise _damaged(path, "it is damaged: its checksum")
-        _check_kept(path, _about(path, descriptor, footer), options)
+        if refusal is not None:
+            raise refusal
         return Saved(descriptor, footer.memory, footer.state)
     except BaseException:
         os.close(descriptor)

@@ -196,28 +196,29 @@ class Sandbox(Filed):
 
     def _expect(self, source: Sandbox) -> None:
         """Let a container begin that waits for the state of another session, which is saved meanwhile."""
+        if source._container is not None and source._container.warm and not source._paused:
+            self._begin_waiting()
+
+    def _begin_waiting(self) -> None:
+        """Let a container begin that waits for a saved state. The runtime gives such a one no SELinux label."""
         from pysbx.calls.prepare import prepare  # noqa: PLC0415 (for the first call)
         from pysbx.container import ready  # noqa: PLC0415 (for the first call)
 
-        if source._container is not None and source._container.warm and not source._paused:
-            self._bundle = prepare(self.options)
-            if not self._bundle.labelled:
-                self._container = ready.take_for_state(self._bundle, self._on_output, self._cancel)
+        self._bundle = prepare(self.options)
+        if not self._bundle.labelled:
+            self._container = ready.take_for_state(self._bundle, self._on_output, self._cancel)
 
     def _begin_saved(self, saved: Saved) -> None:
         """Let a container start from a saved state; _continue() waits for it."""
-        from pysbx.calls.prepare import prepare  # noqa: PLC0415 (for the first call)
-        from pysbx.container import ready  # noqa: PLC0415 (for the first call)
         from pysbx.container.container import Container  # noqa: PLC0415 (for the first call)
 
         if self._container is None:
-            self._bundle = prepare(self.options)
-            if self._bundle.labelled:
-                parts = saved.descriptor, saved.base
-                self._container = Container(self._bundle, self._on_output, self._cancel, *parts)
-                return
-            self._container = ready.take_for_state(self._bundle, self._on_output, self._cancel)
-        self._container.restore(saved.descriptor, saved.base)
+            self._begin_waiting()
+        if self._container is not None:
+            self._container.restore(saved.descriptor, saved.base)
+        elif self._bundle is not None:
+            parts = saved.descriptor, saved.base
+            self._container = Container(self._bundle, self._on_output, self._cancel, *parts)
 
     def _continue_from(self, saved: Saved, done: str) -> None:
         """Begin in a new container, from a saved state: see _continue."""
@@ -418,7 +419,7 @@ class Sandbox(Filed):
 
         with self._lock:
             try:
-                found = saved.read(saved.place(path_or_name), self.options)
+                found = saved.read(saved.place(path_or_name), self.options, self._begin_waiting)
             except BaseException:
                 self.close()
                 raise
