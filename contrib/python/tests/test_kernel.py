@@ -326,6 +326,10 @@ def test_a_mounted_notebook_finds_the_files_beside_it(
             again = f"repeat its `pysbx kernel install` with --mount {source}:{target}:rw, shut the kernel down, and"
             said = f"'{target}' can only be read: {again} start it; or write to /work, which ends with the kernel"
             assert sand.run(f"open('{name}', 'w')")["hint"] == said
+            assert sand.run(f"open('{name}')")["hint"] == ""  # it is missing outside too
+        assert "hint" not in sand.run("!cat none")["stream"]
+        assert "--mount DIR:/data" in sand.run("open('/srv/x')")["hint"]
+        assert "can only be read" in sand.run("import sqlite3; sqlite3.connect('x.db').execute('vacuum')")["hint"]
     finally:
         sand.close()
 

@@ -249,7 +249,8 @@ def _hint_for_command(command: str) -> str:
     if program in LOADERS and not has_network():
         return hint("gaierror")
     missing = (word for word in words if not word.startswith("-") and not os.path.exists(os.path.expanduser(word)))
-    return hint("FileNotFoundError") if program in READERS and any(missing) else ""
+    found = next(missing, "") if program in READERS else ""
+    return hint("FileNotFoundError", f": '{found}'") if found else ""
 
 
 def change_ipykernel(module: Any) -> None:

@@ -271,10 +271,11 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
     """
     words = dict(KERNEL)
     # Jupyter's code names files beside the notebook. The whole home, with its keys, is more than a hint may offer.
-    if directory not in (Path.home(), *Path.home().parents) and not {":", "{"} & {*str(directory)}:
+    shown = any(directory.is_relative_to(Path(mount.source).resolve()) for mount in options.mounts)
+    if not shown and directory not in (Path.home(), *Path.home().parents) and not {":", "{"} & {*str(directory)}:
         words["files"] = words["files"].replace("DIR", shlex.quote(str(directory)))
     own = sorted(path.stem for path in itertools.islice(directory.glob("*.py"), MAX_NAMES))
-    rules = _read_only(options, directory)
+    rules = _of_mounts(options, directory)
     if own:
         text = f"module '{{0}}' is a file beside the notebook: {words['own'].format(directory)}"
         rules.append(("ModuleNotFoundError", rf"No module named '({'|'.join(map(re.escape, own))})[.']", text))
@@ -292,15 +293,23 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
     return {"rules": rules, "known": [*own, *KNOWN_MODULES]}
 
 
-def _read_only(options: Options, directory: Path) -> list[tuple[str, str, str]]:
-    """Return rules of a kernel for what is written to a mount without `:rw`, such as the notebook's directory."""
+def _of_mounts(options: Options, directory: Path) -> list[tuple[str, str, str]]:
+    """Return rules of a kernel for files that are missing, or cannot be written, where it shows the host's."""
     rules = []
-    for mount in sorted(options.mounts, key=lambda one: one.target, reverse=True):  # the inner ones first
-        here = "(?!/)|" if directory.is_relative_to(Path(mount.source).resolve()) else ""
-        if mount.readonly:
-            again = AGAIN.format(f"--mount {shlex.quote(f'{mount.source}:{mount.target}:rw')}")
-            text = f"'{mount.target}' can only be read: {again}; or write to /work, which ends with the kernel"
-            rules.append(("OSError", rf".*\[Errno 30\][^']*'(?:{here}{re.escape(mount.target)}[/'])", text))
+    sources = [(Path(mount.source).resolve(), mount) for mount in options.mounts]
+    for source, mount in sorted(sources, key=lambda one: len(one[0].parts), reverse=True):  # the inner ones first
+        inner = directory.is_relative_to(source)  # then code works there
+        here = "(?![/'])|" if inner else ""
+        path = rf"'?(?:{here}{re.escape(mount.target)}(?:[/']|$))"
+        # A file that is missing here is missing outside too.
+        rules += [("FileNotFoundError", f".*: {path}", ""), ("Exception", f"File `{path}", "")]
+        if not mount.readonly:
+            continue
+        again = AGAIN.format(f"--mount {shlex.quote(f'{mount.source}:{mount.target}:rw')}")
+        text = f"'{mount.target}' can only be read: {again}; or write to /work, which ends with the kernel"
+        rules.append(("OSError", rf".*\[Errno 30\].*: {path}", text))
+        if inner:
+            rules.append(("OperationalError", r"unable to open database file|attempt to write a readonly", text))
     return rules
 
 
