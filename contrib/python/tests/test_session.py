@@ -74,6 +74,23 @@ def test_a_traceback_shows_the_lines_of_each_run() -> None:
         )
 
 
+def test_a_fork_of_the_program_does_not_use_its_session() -> None:
+    """As with workers of gunicorn --preload, or processes of multiprocessing."""
+    with Sandbox() as session:
+        session.run("x = 1")
+        child = os.fork()
+        if child == 0:
+            said = ""
+            try:
+                session.run("x")
+            except SandboxError as error:
+                said = str(error)
+            session.close()
+            os._exit("the process of which this one is a fork: make another one" in said)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+        assert session.run("x").value == "1"
+
+
 def test_output_belongs_to_its_run() -> None:
     seen: list[str] = []
     with Sandbox(on_stdout=seen.append, output_limit=10) as session:

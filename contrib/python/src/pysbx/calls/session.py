@@ -562,7 +562,11 @@ class Sandbox(Filed):
         return AttachedSandbox(reference)
 
     def close(self) -> None:
-        """End the session and all its processes; once more is no error."""
+        """End the session and all its processes; once more is no error. A fork of this program ends nothing."""
+        if self._container is not None and self._is_of_parent:
+            self._container.abandon()
+            self._container, self._ended = None, "it has been closed"
+            return
         if self._reference is not None:
             self._reference.close()
         with self._lock:

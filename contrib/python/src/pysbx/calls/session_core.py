@@ -204,9 +204,21 @@ class Core(ABC):
     def _replace(self, saved: Saved) -> None:
         """Continue from a saved state, in a new container instead of the present one."""
 
+    @property
+    def _is_of_parent(self) -> bool:
+        """Whether this process is a fork of the one that has the session: two would read each other's answers."""
+        if self._container is None:
+            return False
+        from pysbx.container import reaper  # noqa: PLC0415 (for the first call)
+
+        return not reaper.owns(self._container.name)
+
     def _started(self) -> tuple[Container, Bundle]:
         if self._ended:
             raise SandboxError(f"the session has ended: {self._ended}")
+        if self._is_of_parent:
+            advice = "make another one here, or attach() to its reference"
+            raise SandboxError(f"the session belongs to the process of which this one is a fork: {advice}")
         if self._paused:
             raise SandboxPausedError("the session is paused: resume() it first")
         if self._parked is not None:

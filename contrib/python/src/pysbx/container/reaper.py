@@ -43,6 +43,11 @@ def prefix() -> str:
         return _prefix or _start()
 
 
+def owns(name: str) -> bool:
+    """Tell whether this process has started a container, and not the one of which it is a fork."""
+    return bool(_prefix) and name.startswith(_prefix)
+
+
 def _start() -> str:
     global _prefix, _pipe
     name = f"python-{os.getpid()}-{os.urandom(4).hex()}-"
