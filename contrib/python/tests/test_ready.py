@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -270,10 +271,25 @@ def test_a_session_is_parked_before_its_container_has_ended(
     assert name not in containers()
 
 
-def test_one_that_was_removed_meanwhile_is_replaced() -> None:
-    one = prepared()
-    runtime.kill(one.name)
-    assert one._process.has_ended(30)
+@pytest.mark.parametrize("compared", [False, True])
+def test_one_that_was_removed_meanwhile_is_replaced(monkeypatch: pytest.MonkeyPatch, compared: bool) -> None:
+    """Also after it has compared its files."""
+    one, ask = prepared(), Container.order
+
+    def end() -> None:
+        runtime.kill(one.name)
+        assert one._process.has_ended(30)
+
+    def order(container: Container) -> None:
+        ask(container)
+        assert select.select([container._order], [], [], 30)[0]
+        end()
+
+    if compared:
+        monkeypatch.setattr(ready, "VALID_SEC", 60)
+        monkeypatch.setattr(Container, "order", order)
+    else:
+        end()
     assert run_code("print(6 * 7)").stdout == "42\n"
 
 

@@ -232,9 +232,11 @@ class Container:
         assert self._order is not None
         poll = unpatched.make_poll()
         poll.register(self._order.fileno(), select.POLLIN)
+        poll.register(self._process.pidfd, select.POLLIN)  # it may have been killed since its answer
         fits = False
         with contextlib.suppress(OSError):  # it has ended
-            fits = bool(poll.poll(GRACE_SEC * 1000)) and self._order.recv(1, socket.MSG_DONTWAIT) == FITS
+            seen = [descriptor for descriptor, _ in poll.poll(GRACE_SEC * 1000)]
+            fits = seen == [self._order.fileno()] and self._order.recv(1, socket.MSG_DONTWAIT) == FITS
         if not fits:
             return False
         self._keeps_files = keeps_files
