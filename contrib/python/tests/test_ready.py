@@ -282,6 +282,7 @@ def test_one_that_was_removed_meanwhile_is_replaced(monkeypatch: pytest.MonkeyPa
 
     def order(container: Container) -> None:
         ask(container)
+        assert container._order is not None
         assert select.select([container._order], [], [], 30)[0]
         end()
 

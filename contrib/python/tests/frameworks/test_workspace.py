@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -95,6 +96,18 @@ def test_a_write_is_whole_or_nothing(workspace: Workspace) -> None:
     workspace.exec("chmod a-w /work/large/file")
     with pytest.raises(SandboxPermissionError):
         workspace.write("/work/large/file", b"3")
+
+
+@pytest.mark.parametrize("action", ["stat", "list", "read", "make_directory", "remove", "realpath", "write"])
+def test_arguments_of_another_type_do_not_end_the_session(workspace: Workspace, action: str) -> None:
+    more = ("text",) if action == "write" else ()
+    for wrong in (None, 5, b"/work", ["/work"]):
+        with pytest.raises(TypeError, match=r"path: .* is neither a string nor a path"):
+            getattr(workspace, action)(wrong, *more)
+    with pytest.raises(TypeError, match="content: list is neither"):
+        workspace.write("/work/text", ["x"])  # type: ignore[arg-type]
+    workspace.write(PurePosixPath("/work/text"), "é")
+    assert workspace.read(PurePosixPath("/work/text")) == "é".encode()
 
 
 def test_names_that_are_no_text(workspace: Workspace) -> None:

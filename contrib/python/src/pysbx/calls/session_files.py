@@ -95,12 +95,14 @@ def _is_file(item: tuple[object, object]) -> bool:
 class Filed(Core):
     """A session with its files: see Sandbox."""
 
-    def _place(self, action: str, path: str, **more: Any) -> Message:
+    def _place(self, action: str, path: str | os.PathLike[str], **more: Any) -> Message:
         """Ask for something to be done with a file or directory, and return the answer: see inside/places.py.
 
         Raises:
+            TypeError: the path is of another type.
             SandboxFileError: that is not possible; its class says why.
         """
+        path = as_text(path, "path")
         answer = self._ask({"op": "place", "action": action, "path": path, **more}, OWN_SEC)
         check_file(answer, path)
         return answer

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pysbx.base.threads import run_interrupted
-from pysbx.calls.execution import Execution
+from pysbx.calls.execution import Execution, as_bytes, as_text
 from pysbx.calls.processes import Command
 from pysbx.calls.program import CommandTimeoutError, Completed, OutputLimitError, Program
 from pysbx.calls.session import Sandbox
@@ -173,51 +173,53 @@ class Workspace:
             begun(program)
         return program.communicate(stdin, timeout_sec, limit)
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: str | os.PathLike[str]) -> Entry:
         """Return what is at a path, where links lead.
 
         Raises:
             SandboxFileError: this and all that follow; its class says why.
         """
+        path = as_text(path, "path")
         found = self.sandbox._place("stat", path).get("about")
         return _entry(path, [posixpath.basename(path.rstrip("/")), *(found if isinstance(found, list) else ())])
 
-    def exists(self, path: str) -> bool:
+    def exists(self, path: str | os.PathLike[str]) -> bool:
         """Tell whether a file or directory is at a path."""
         with contextlib.suppress(SandboxFileNotFoundError):
             self.stat(path)
             return True
         return False
 
-    def list(self, path: str) -> list[Entry]:
+    def list(self, path: str | os.PathLike[str]) -> list[Entry]:
         """Return the entries of a directory by name."""
+        path = as_text(path, "path")
         entries = self.sandbox._place("list", path, limit=ENTRIES).get("entries")
         if not isinstance(entries, list) or not all(isinstance(one, list) and one for one in entries):
             raise ForgedAnswerError(MALFORMED)
         return [_entry(posixpath.join(path, str(one[0])), one) for one in entries]
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str | os.PathLike[str]) -> None:
         """Make a directory, and those above it; one that exists is no error."""
         self.sandbox._place("make", path)
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str | os.PathLike[str]) -> None:
         """Remove a file, a link, or a directory with its content, but no directory that the sandbox needs."""
         self.sandbox._place("remove", path)
 
-    def realpath(self, path: str) -> str:
+    def realpath(self, path: str | os.PathLike[str]) -> str:
         """Return a path without links and "..", which may lead to nothing."""
         found = self.sandbox._place("resolve", path).get("path")
         if not isinstance(found, str) or not found.startswith("/"):
             raise ForgedAnswerError(MALFORMED)
         return found
 
-    def read(self, path: str, limit: int = FILE) -> bytes:
+    def read(self, path: str | os.PathLike[str], limit: int = FILE) -> bytes:
         """Return the content of a file.
 
         Raises:
             SandboxFileTooLargeError: it has more bytes than the limit.
         """
-        content, state = bytearray(), None
+        path, content, state = as_text(path, "path"), bytearray(), None
         piece = min(PIECE, self.sandbox.options.answer_limit // 2)
         while True:
             answer = self.sandbox._place("read", path, offset=len(content), limit=min(piece, limit + 1 - len(content)))
@@ -232,15 +234,18 @@ class Workspace:
             if len(part) < piece:
                 return bytes(content)
 
-    def write(self, path: str, content: bytes, mode: int | None = None) -> None:
+    def write(self, path: str | os.PathLike[str], content: bytes | str, mode: int | None = None) -> None:
         """Write a file: all of it, or nothing. Directories above it are made; a link leads to the file.
 
         Args:
             path: absolute.
             content: its content.
             mode: its permissions; by default those that it has.
+
+        Raises:
+            TypeError: the path or content is of another type; besides those of stat.
         """
-        token = secrets.token_hex(8)
+        content, token = as_bytes(content, "content"), secrets.token_hex(8)
         for offset in range(0, max(1, len(content)), PIECE):
             part = content[offset : offset + PIECE]
             last = offset + PIECE >= len(content)
