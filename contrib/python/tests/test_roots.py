@@ -197,15 +197,17 @@ def test_a_link_at_the_top_of_a_root_leads_nowhere_on_the_host(rootfs: Path, tmp
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("name", ["etc", "usr2", "home", ".pysbx", "work", "tmp", "dev", "proc"])
-@pytest.mark.parametrize("target", ["/", "goal", "missing"])
-def test_links_of_a_root_in_the_place_of_our_own(rootfs: Path, tmp_path: Path, name: str, target: str) -> None:
+@pytest.mark.parametrize("target", ["/", "goal", "/missing/directory"])
+def test_links_of_a_root_in_the_place_of_our_own(rootfs: Path, tmp_path: Path, target: str) -> None:
+    names = ["etc", "usr2", "home", ".pysbx", "work", "tmp", "dev", "proc"]
     goal = tmp_path / "goal"
     goal.mkdir()
     (goal / "secret").write_text("secret of the host")
-    (rootfs / name).symlink_to({"/": "/", "goal": str(goal)}.get(target, "/missing/directory"))
-    done = run_code(f"import os; print(os.path.exists('/{name}/secret'), os.getpid() > 0)", rootfs=str(rootfs))
-    assert done.stdout == "False True\n", done.error
+    for name in names:
+        (rootfs / name).symlink_to(goal if target == "goal" else target)
+    source = f"import os; print([name for name in {names} if os.path.exists(f'/{{name}}/secret')], os.getpid() > 0)"
+    done = run_code(source, rootfs=str(rootfs))
+    assert done.stdout == "[] True\n", done.error
     assert everything_in(goal) == [str(goal / "secret")]
 
 
