@@ -170,8 +170,7 @@ def test_what_cannot_be_parsed_has_no_findings(source: str) -> None:
 def test_enforced_code_does_not_run() -> None:
     done = run_code("print('ran')\nimport subprocess", profile="minimal")
     assert done.stdout == ""
-    assert done.error is not None
-    assert (done.error.type, done.error.line) == ("PolicyViolation", 2)
+    assert done.error is not None and (done.error.type, done.error.line) == ("PolicyViolation", 2)
     assert [violation.rule for violation in done.violations] == ["import"]
 
 

@@ -79,8 +79,7 @@ def test_children_of_all_threads_count() -> None:
     )
     given = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program], stdin=given, stdout=given, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "spun\n"
+        assert process.stdout is not None and process.stdout.readline() == "spun\n"
         assert 0.25 <= cpu_time.Meter(process.pid).read(settled=True) < 5
         process.kill()
 

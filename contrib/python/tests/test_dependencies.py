@@ -107,8 +107,7 @@ def pip_of_a_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     if not (authorities := next((path for path in AUTHORITIES if os.path.exists(path)), "")):
         pytest.skip("this machine has no certificate authorities")
     spec = importlib.util.find_spec("pip")
-    assert spec is not None
-    assert spec.origin is not None
+    assert spec is not None and spec.origin is not None
     place = tmp_path / "distribution" / "pip"
     shutil.copytree(Path(spec.origin).parent, place, ignore=shutil.ignore_patterns("__pycache__"))
     with (place / "_vendor/certifi/__init__.py").open("a") as file:

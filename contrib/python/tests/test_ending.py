@@ -171,11 +171,9 @@ def test_the_signal_that_ended_a_program_has_its_name(warm: Warm) -> None:
         ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "SIGTERM, Terminated"),
     ):
         done = run_code(source, warm=warm)
-        assert done.error is not None
-        assert (done.error.type, done.error.message) == ("Crash", name)
+        assert done.error is not None and (done.error.type, done.error.message) == ("Crash", name)
     done = run_code("import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 5))\nwhile True: pass", warm=warm)
-    assert done.error is not None
-    assert done.error.message.startswith("SIGXCPU, ")
+    assert done.error is not None and done.error.message.startswith("SIGXCPU, ")
 
 
 ZOMBIES = (

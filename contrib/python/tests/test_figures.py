@@ -66,8 +66,7 @@ def check(program: str, names: list[str], **options: Unpack[SandboxOptions]) -> 
         if name.endswith(".png"):
             with Image.open(io.BytesIO(content)) as image:
                 colours = image.convert("RGB").getcolors(1 << 20)
-            assert colours is not None
-            assert len(colours) > 2
+            assert colours is not None and len(colours) > 2
     assert "Warning" not in done.stderr
 
 
@@ -136,8 +135,7 @@ def test_a_session_returns_each_figure_once(virtualenv: str) -> None:
 def test_what_a_figure_cannot_do_is_an_error_of_the_code(virtualenv: str) -> None:
     done = run_code(f"{START}{PLOT} plt.title('$\\\\frac$'); 5", virtualenv=virtualenv, memory_mb=1024)
     assert done.exit_code == 1
-    assert done.error is not None
-    assert done.error.type == "ValueError"
+    assert done.error is not None and done.error.type == "ValueError"
     assert "ValueError" in done.stderr
 
 

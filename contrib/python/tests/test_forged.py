@@ -152,8 +152,7 @@ def test_a_greeting_that_is_none(hello: str, tmp_path: Path) -> None:
     source += "os.write(0, struct.pack('<Q16s', len(data), bytes(16)) + data)"
     (tmp_path / "sitecustomize.py").write_text(source)
     found = run_code("1", mounts=[Mount(tmp_path, "/first")], env={"PYTHONPATH": "/first:/.pysbx"}, warm="off")
-    assert found.error is not None
-    assert found.error.type == "ForgedAnswerError"
+    assert found.error is not None and found.error.type == "ForgedAnswerError"
     assert "malformed greeting" in found.error.message
 
 
@@ -169,8 +168,7 @@ def test_a_greeting_that_is_none(hello: str, tmp_path: Path) -> None:
 def test_what_code_sends_without_the_mark_of_a_request_ends_the_session(sent: str) -> None:
     with Sandbox() as session:
         done = session.run(f"{FORGE}x = msgpack.packb({{'exit_code': 0, 'value': 'forged'}})\n{sent}")
-        assert done.error is not None
-        assert (done.value, done.error.type) == (None, "ForgedAnswerError")
+        assert done.error is not None and (done.value, done.error.type) == (None, "ForgedAnswerError")
         assert "no answer to this request" in done.error.message
         with pytest.raises(SandboxError, match=r"session has ended: .*no answer to this request"):
             session.run("1")

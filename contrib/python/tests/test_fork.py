@@ -289,8 +289,7 @@ def test_tracebacks_in_a_fork_show_the_lines_of_each_run(session: Sandbox) -> No
     with session.fork() as fork:
         for one in (session, fork):
             error = one.run("x = 1\nfail()").error
-            assert error is not None
-            assert error.line == 2
+            assert error is not None and error.line == 2
             assert 'File "<sandbox 2>", line 2' in error.traceback and "    return 1 / 0\n" in error.traceback
 
 
@@ -302,8 +301,7 @@ def test_a_fork_can_be_interrupted(session: Sandbox) -> None:
         assert value(fork, "x + 1") == "42"
         threading.Timer(0.5, fork.interrupt).start()
         error = fork.run("while True: pass").error
-        assert error is not None
-        assert error.type == "KeyboardInterrupt"
+        assert error is not None and error.type == "KeyboardInterrupt"
         handler = "signal.getsignal(signal.SIGINT) is signal.default_int_handler"
         assert value(fork, handler) == value(session, handler) == "True"
 
@@ -561,8 +559,7 @@ def test_a_fork_for_which_the_memory_is_too_small_is_refused_with_the_least_valu
         assert descriptors() == before
         assert value(session, "len(code)") == str(32 << 20)
         least = re.search(r"needs, (\d+)", str(refusal.value))
-        assert least is not None
-        assert 32 + 8 < int(least[1]) < 32 + 24
+        assert least is not None and 32 + 8 < int(least[1]) < 32 + 24
     assert own_containers() == 0
 
 

@@ -64,14 +64,12 @@ def test_a_document_without_an_error_of_a_notebook(document: str) -> None:
 
 def test_notebook_output_with_colours() -> None:
     report = explain(NOTEBOOK, names=["value"])
-    assert report is not None
-    assert (report.type, report.line, report.hint) == ("NameError", 2, "did you mean 'value'?")
+    assert report is not None and (report.type, report.line, report.hint) == ("NameError", 2, "did you mean 'value'?")
 
 
 def test_a_message_of_several_lines() -> None:
     report = explain('  File "x.py", line 1\nValueError: one\ntwo\n')
-    assert report is not None
-    assert (report.message, report.line) == ("one\ntwo", 1)
+    assert report is not None and (report.message, report.line) == ("one\ntwo", 1)
 
 
 def test_output_without_an_error() -> None:
@@ -131,8 +129,7 @@ def test_a_local_name_that_was_misspelt() -> None:
 )
 def test_hints(kind: str, message: str, expected: str) -> None:
     found = hint(kind, message)
-    assert found is not None
-    assert expected in found
+    assert found is not None and expected in found
 
 
 @pytest.mark.parametrize(
@@ -163,8 +160,7 @@ def test_a_hint_does_not_ask_for_what_the_program_does_already() -> None:
         assert hint_for(kind, message, options=make_options()) is not None
         assert hint_for(kind, message, options=options) is None
     done = run_code("import socket; socket.getaddrinfo('other.example', 80)", allow_network=["host.example"])
-    assert done.error is not None
-    assert (done.error.type, done.error.hint) == ("gaierror", None)
+    assert done.error is not None and (done.error.type, done.error.hint) == ("gaierror", None)
 
 
 def test_without_hints_no_error_says_what_to_try() -> None:
@@ -174,8 +170,7 @@ def test_without_hints_no_error_says_what_to_try() -> None:
         assert done.error.hint is None, source
     with Sandbox(hints=False) as session:
         late = session.run("while True: pass", timeout_sec=0.5).error
-    assert late is not None
-    assert (late.type, late.hint) == ("Timeout", None)
+    assert late is not None and (late.type, late.hint) == ("Timeout", None)
     with pytest.raises(SandboxExecutionError) as caught:
         sandbox(hints=False)(lambda: int("x"))()
     assert "hint" not in str(caught.value)

@@ -28,8 +28,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_packages_are_added_to_a_session(wheels: Path) -> None:
     with Sandbox(wheels=wheels) as session:
         missing = session.run("kept = 41; import thing").error
-        assert missing is not None
-        assert missing.type == "ModuleNotFoundError"
+        assert missing is not None and missing.type == "ModuleNotFoundError"
         session.install("thing")
         assert session.run("import thing; kept + thing.version").value == "42"
         assert session.shell(["python3", "-c", "import thing; print(thing.version)"]).stdout == "1\n"

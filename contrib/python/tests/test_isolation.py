@@ -228,8 +228,7 @@ def test_a_program_has_its_file_and_a_module_beside_it() -> None:
 )
 def test_what_needs_a_container_is_said_so(source: str, said: str) -> None:
     error = run(source).error
-    assert error is not None
-    assert said in (error.hint or "")
+    assert error is not None and said in (error.hint or "")
 
 
 def test_mounts_keep_their_place(tmp_path: Path) -> None:
@@ -459,8 +458,7 @@ def test_time_and_memory_are_bounded() -> None:
     with pytest.raises(SandboxTimeoutError):
         sandbox(isolation="process", timeout_sec=1)(_spin)()
     done = run("bytearray(3 << 30)", memory_mb=128)
-    assert done.error is not None
-    assert done.error.type == "MemoryError"
+    assert done.error is not None and done.error.type == "MemoryError"
     assert run("open('large', 'wb').write(bytes(3 << 20))", file_size_mb=1).error is not None
 
 
@@ -474,8 +472,7 @@ def test_the_kinds_of_its_end() -> None:
     assert run("raise SystemExit(3)").exit_code == 3
     killed = run("import signal\nos.kill(os.getpid(), signal.SIGKILL)")
     assert killed.exit_code == 137
-    assert killed.error is not None
-    assert killed.error.type == "Crash"
+    assert killed.error is not None and killed.error.type == "Crash"
 
 
 CALLER = """
@@ -487,8 +484,7 @@ run_code(code, isolation="process", timeout_sec=900, on_stdout=lambda text: prin
 
 def test_the_processes_end_with_a_caller_that_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE) as caller:
-        assert caller.stdout is not None
-        assert caller.stdout.readline() == b"1\n"
+        assert caller.stdout is not None and caller.stdout.readline() == b"1\n"
         assert processes("pysbx_inside.worker")
         caller.kill()
     deadline = time.monotonic() + 20
@@ -534,8 +530,7 @@ def test_a_session_keeps_its_state_and_can_be_interrupted() -> None:
         timer = threading.Timer(1, session.interrupt)
         timer.start()
         done = session.run("import time\ntime.sleep(60)")
-        assert done.error is not None
-        assert done.error.type == "KeyboardInterrupt"
+        assert done.error is not None and done.error.type == "KeyboardInterrupt"
         assert session.run("kept + 1").value == "42"
         session.remove("file")
         assert session.files() == {}

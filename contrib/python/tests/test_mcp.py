@@ -104,13 +104,10 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
                 assert all(isinstance(part.get("additionalProperties", True), bool) for part in parts)
                 assert all(part.get("$ref", "#/$defs/").startswith("#/$defs/") for part in parts)
         schema = tools["run_python"].output_schema
-        assert schema is not None
-        assert schema["title"] == "Outcome"
+        assert schema is not None and schema["title"] == "Outcome"
         assert {"stdout", "value", "error"} <= set(schema["properties"])
-        assert client.server_info is not None
-        assert client.server_info.version == VERSION
-        assert client.instructions is not None
-        assert "Runs Python" in client.instructions
+        assert client.server_info is not None and client.server_info.version == VERSION
+        assert client.instructions is not None and "Runs Python" in client.instructions
         listed = await client.call_tool("list_profiles", {})
         limits = {item["name"]: item["limits"] for item in listed.structured_content["profiles"]}
         assert {name: one["memory_mb"] for name, one in limits.items()} == {"minimal": 256}
@@ -435,8 +432,7 @@ def test_states_of_a_session_are_kept(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_images_are_known_by_their_content() -> None:
     assert image_of(b"\x89PNG\r\n\x1a\n" + bytes(5 << 20)) is None
     found = image_of(b"RIFF....WEBPVP8 ")
-    assert found is not None
-    assert found.mime_type == "image/webp"
+    assert found is not None and found.mime_type == "image/webp"
     assert image_of(b"<svg onload=...>") is None
     assert text_file_of("x", b"a" * (MAX_TEXT + 1)) is None
     assert text_file_of("x", b"a\0") is None

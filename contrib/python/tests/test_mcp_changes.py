@@ -69,8 +69,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def subscribe(client: Client, lock: Any) -> None:
-    assert client.server_capabilities.tools is not None
-    assert client.server_capabilities.tools.list_changed
+    assert client.server_capabilities.tools is not None and client.server_capabilities.tools.list_changed
     async with client.listen(tools_list_changed=True) as changed:
         assert INSTALLING in await description(client)
         lock.__exit__(None, None, None)
@@ -114,8 +113,7 @@ def test_a_client_of_an_older_version_is_told_over_standard_input(folder: Path) 
         lock = locked_sets(folder / "cache", folder)
         lock.__enter__()
         async with installing(folder, mode="legacy", message_handler=hear) as client:
-            assert client.server_capabilities.tools is not None
-            assert client.server_capabilities.tools.list_changed
+            assert client.server_capabilities.tools is not None and client.server_capabilities.tools.list_changed
             assert INSTALLING in await description(client)
             lock.__exit__(None, None, None)
             await asyncio.wait_for(until_installed(client, changed()), 60)

@@ -32,8 +32,7 @@ def test_await_at_the_top_level(session: Sandbox) -> None:
     assert session.run("async with asyncio.Lock() as held: pass\nheld").value is None
     assert session.run("asyncio.run(f())").value == "42"
     error = session.run("x = 1\nawait asyncio.sleep('a')").error
-    assert error is not None
-    assert (error.type, error.line) == ("TypeError", 2)
+    assert error is not None and (error.type, error.line) == ("TypeError", 2)
     assert "pysbx_inside" not in error.traceback
 
 
@@ -47,8 +46,7 @@ def test_an_await_that_takes_too_long_is_interrupted(session: Sandbox) -> None:
 def test_without_the_mode_python_is_as_it_is() -> None:
     for source in ("import asyncio\nawait asyncio.sleep(0)", "!ls", "%matplotlib inline"):
         error = run_code(source).error
-        assert error is not None
-        assert error.type == "SyntaxError"
+        assert error is not None and error.type == "SyntaxError"
 
 
 def test_commands(session: Sandbox) -> None:
@@ -61,8 +59,7 @@ def test_commands(session: Sandbox) -> None:
     assert session.run("!echo one \\\n   two\n1 / 0").stdout == "one two\n"
     assert run_code(b"# coding: latin-1\n!echo one\nlen('\xe9\xe9')", notebook=True).value == "2"
     error = session.run("!echo one \\\n   two\n1 / 0").error
-    assert error is not None
-    assert error.line == 3
+    assert error is not None and error.line == 3
     assert "!echo" not in error.traceback
     assert session.run("!echo {none_such} ${HOME} it\\'s").stdout == "{none_such} /work it's\n"
     assert session.run("!echo \"it's\"\nprint('and')\n!echo 'one").stdout == "it's\nand\n"
@@ -76,8 +73,7 @@ def test_magics(session: Sandbox) -> None:
     assert (timed.value, "wall time" in timed.stdout) == ("42", True)
     assert "loops each" in session.run("%timeit 1 + 1").stdout
     error = session.run("x = 1\n%nonsense 5").error
-    assert error is not None
-    assert (error.type, error.line) == ("UsageError", 2)
+    assert error is not None and (error.type, error.line) == ("UsageError", 2)
     assert "%nonsense is not known: there are %pip" in error.message
 
 
@@ -89,8 +85,7 @@ def test_cells(session: Sandbox) -> None:
     assert "wall time" in session.run("%%time\nz = 5\n!echo out").stdout
     assert session.run("z").value == "5"
     error = session.run("%%nonsense\n1").error
-    assert error is not None
-    assert error.message.startswith("%%nonsense is not known: there are %%bash")
+    assert error is not None and error.message.startswith("%%nonsense is not known: there are %%bash")
 
 
 @pytest.mark.parametrize(
@@ -116,8 +111,7 @@ def test_text_that_is_python_or_no_command_stays(source: str) -> None:
 
 def test_pip_installs_into_the_sandbox_or_says_why_not(session: Sandbox) -> None:
     done = session.run("%pip install none-such-package")
-    assert done.error is not None
-    assert done.error.type == "UsageError"
+    assert done.error is not None and done.error.type == "UsageError"
     assert done.error.message.startswith("this sandbox has no ")  # pip, or network
     assert "Retrying" not in done.stderr
     install = "[sys.executable, '-m', 'pip', 'install', 'none-such-package']"
@@ -149,8 +143,7 @@ def test_lines_that_call_pip_as_a_command(line: str, tmp_path: Path) -> None:
 def test_a_profile_that_inspects_code_refuses_commands_and_allows_await() -> None:
     for source in ("!id", "import math\nx = !id", "%cd /tmp", "%%bash\nid"):
         done = run_code(source, profile="minimal", notebook=True)
-        assert done.error is not None
-        assert (done.error.type, done.stdout) == ("PolicyViolation", "")
+        assert done.error is not None and (done.error.type, done.stdout) == ("PolicyViolation", "")
     source = "%matplotlib inline\nasync def f(): return 42\nawait f()"
     assert run_code(source, profile="minimal", notebook=True).value == "42"
 

@@ -114,8 +114,7 @@ def test_a_module_that_is_the_callers_own_file_is_no_package(tmp_path: Path, mon
     assert "add --file helper.py\n" in pysbx("run", "-c", "import helper", directory=tmp_path / "project").stderr
     monkeypatch.chdir(tmp_path / "project")
     error = run_code("import helper").error
-    assert error is not None
-    assert "files=" in (error.hint or "")
+    assert error is not None and "files=" in (error.hint or "")
 
 
 def test_the_service_names_what_callers_can_do(tmp_path: Path) -> None:

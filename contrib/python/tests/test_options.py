@@ -124,8 +124,7 @@ def test_a_command_has_every_option(command: str) -> None:
     for declared in OPTIONS.values():
         action = found[declared.name]
         if declared.name != "limits":  # a server has a flag of its own for it
-            assert declared.option.flag is not None
-            assert action.option_strings == [declared.option.flag.name]
+            assert declared.option.flag is not None and action.option_strings == [declared.option.flag.name]
             assert str(action.help).replace("%%", "%") == declared.option.help
 
 
@@ -233,8 +232,7 @@ def test_the_page_of_the_options_has_each_in_the_words_of_every_interface() -> N
     rows = paragraphs("reference/options.md", "| option | default").splitlines()[2:]
     for declared, row in zip(OPTIONS.values(), rows, strict=True):
         _, forms, _, also, meaning, _ = row.replace(r"\|", "/").split("|")
-        assert declared.option.flag is not None
-        assert f"`{declared.name}`, `{declared.option.flag.name}" in forms
+        assert declared.option.flag is not None and f"`{declared.name}`, `{declared.option.flag.name}" in forms
         assert ("requests" in also) == (declared.name in LIMITS)
         assert ("configuration" in also) == (declared.name in configuration.SETTABLE)
         assert meaning.strip() == declared.option.help

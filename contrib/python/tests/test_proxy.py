@@ -242,11 +242,9 @@ def hello_for(name: str | None) -> bytes:
 def test_the_name_in_a_handshake() -> None:
     whole = hello_for("Example.org")
     hello = handshake(whole)
-    assert hello is not None
-    assert server_name(hello) == "example.org"
+    assert hello is not None and server_name(hello) == "example.org"
     nameless = handshake(hello_for(None))
-    assert nameless is not None
-    assert server_name(nameless) == ""
+    assert nameless is not None and server_name(nameless) == ""
     for size in range(len(whole)):
         assert handshake(whole[:size]) is None
     # The same in records of one byte each.

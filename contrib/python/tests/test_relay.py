@@ -207,8 +207,7 @@ def test_a_sandbox_has_half_of_the_places_and_few_that_wait() -> None:
         assert entered[0] is entered[1]
         assert entered[2] is None
         other = room.enter(2)
-        assert other is not None
-        assert other is not entered[0]
+        assert other is not None and other is not entered[0]
         assert room.part() == relay.CPU_SHARE / 2
         async with room.place(other):
             assert other.waiting == 0

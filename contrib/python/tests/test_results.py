@@ -42,18 +42,15 @@ def test_standard_error_is_that_of_a_program(source: str, tmp_path: Path) -> Non
     assert run_code(source.encode(), name="program.py").stderr == done.stderr
     assert "".join(seen) == done.stderr
     assert done.stdout == there.stdout
-    assert done.error is not None
-    assert done.error.traceback in done.stderr
+    assert done.error is not None and done.error.traceback in done.stderr
     with Sandbox() as session:
         again = session.run(source)
-    assert again.error is not None
-    assert again.error.traceback in again.stderr
+    assert again.error is not None and again.error.traceback in again.stderr
 
 
 def test_explain_reads_standard_error() -> None:
     report = explain(run_code("1/0").stderr)
-    assert report is not None
-    assert (report.type, report.line) == ("ZeroDivisionError", 1)
+    assert report is not None and (report.type, report.line) == ("ZeroDivisionError", 1)
 
 
 def test_the_command_prints_a_traceback_once() -> None:

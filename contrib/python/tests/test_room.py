@@ -39,8 +39,7 @@ def test_a_session_goes_on_after_requests_that_do_not_fit(tools: dict[str, Calla
             with pytest.raises(SandboxError, match="no room for the request"):
                 session.put({"large": bytes(100 * MIB)})
             error = session.run("1", stdin=bytes(100 * MIB)).error
-            assert error is not None
-            assert error.message == "no room for the request"
+            assert error is not None and error.message == "no room for the request"
             assert session.run("len(__import__('os').listdir('/proc/self/fd')) < 9").value == "True"
 
 
@@ -94,13 +93,11 @@ def test_a_session_goes_on_when_all_memory_is_taken() -> None:
     with Sandbox(memory_mb=96, timeout_sec=120) as session:
         for _ in range(3):
             done = session.run("x = []\nwhile True:\n    x.append('a' * 100_000)")
-            assert done.error is not None
-            assert done.error.type == "MemoryError"
+            assert done.error is not None and done.error.type == "MemoryError"
         assert session.run("len(x) > 100").value == "True"
         assert session.run("x.clear(); len(bytes(40 << 20))").value == str(40 * MIB)
 
 
 def test_numpys_want_of_memory_has_a_hint(virtualenv: str) -> None:
     done = run_code("import numpy; numpy.ones(10**12)", virtualenv=virtualenv, memory_mb=1024)
-    assert done.error is not None
-    assert "memory_mb" in (done.error.hint or "")
+    assert done.error is not None and "memory_mb" in (done.error.hint or "")

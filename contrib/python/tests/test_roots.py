@@ -54,8 +54,7 @@ def test_a_virtualenv_with_its_packages(virtualenv: str) -> None:
     done = run_code("import sys, pysbx, pytest; print(sys.prefix, pytest.__version__)", virtualenv=virtualenv)
     assert done.stdout == f"{virtualenv} {pytest.__version__}\n"
     error = run_code("import pysbx").error  # which is not installed for the base
-    assert error is not None
-    assert error.message == "No module named 'pysbx'"
+    assert error is not None and error.message == "No module named 'pysbx'"
 
 
 def copy_of_this_interpreter(place: Path) -> Path:

@@ -128,8 +128,7 @@ def test_a_crash_is_an_error_with_a_name(source: str, name: str) -> None:
 
 def test_a_limit_of_cpu_time_that_the_program_sets_is_not_called_a_lack_of_memory() -> None:
     done = run_code("import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass")
-    assert done.error is not None
-    assert (done.exit_code, done.error.type, done.timed_out) == (137, "Crash", False)
+    assert done.error is not None and (done.exit_code, done.error.type, done.timed_out) == (137, "Crash", False)
     assert "SIGKILL" in done.error.message and "RLIMIT_CPU" in done.error.message
 
 
@@ -143,8 +142,7 @@ def test_a_program_opens_its_standard_streams_again(isolation: Literal["containe
 def test_an_error_has_its_line() -> None:
     done = run_code("def inner():\n    return [1][5]\n\ninner()\n")
     assert done.exit_code == 1
-    assert done.error is not None
-    assert (done.error.type, done.error.line) == ("IndexError", 2)
+    assert done.error is not None and (done.error.type, done.error.line) == ("IndexError", 2)
     assert done.error.traceback.startswith('Traceback (most recent call last):\n  File "<sandbox>", line 4')
     assert "return [1][5]" in done.error.traceback
     assert done.error.hint
@@ -152,16 +150,14 @@ def test_an_error_has_its_line() -> None:
 
 def test_a_syntax_error_has_its_line() -> None:
     done = run_code("x = 1\ny = (\n")
-    assert done.error is not None
-    assert (done.error.type, done.error.line) == ("SyntaxError", 2)
+    assert done.error is not None and (done.error.type, done.error.line) == ("SyntaxError", 2)
     # As Python prints it, without the frames that called the parser.
     assert done.error.traceback.splitlines()[:2] == ['  File "<sandbox>", line 2', "    y = ("]
 
 
 def test_a_name_that_is_nearly_right_gets_a_hint() -> None:
     done = run_code("counter = 1\nprint(countre)")
-    assert done.error is not None
-    assert done.error.hint == "did you mean 'counter'?"
+    assert done.error is not None and done.error.hint == "did you mean 'counter'?"
 
 
 @pytest.mark.root
@@ -169,8 +165,7 @@ def test_timeout() -> None:
     began = time.monotonic()
     done = run_code("print('before')\nimport time; time.sleep(1000)", timeout_sec=3)
     assert done.timed_out
-    assert done.error is not None
-    assert "timeout_sec" in (done.error.hint or "")
+    assert done.error is not None and "timeout_sec" in (done.error.hint or "")
     assert (done.exit_code, done.stdout) == (124, "before\n")
     assert done.usage.peak_memory_mb is None
     assert time.monotonic() - began < 60
@@ -335,8 +330,7 @@ def test_threads_and_executors_are_waited_for() -> None:
         "def last(): late('first'); daemon.join(); late('executor')\n"
         "x = concurrent.futures.ThreadPoolExecutor(1).submit(last)\n1 / 0"
     )
-    assert done.error is not None
-    assert done.error.type == "ZeroDivisionError"
+    assert done.error is not None and done.error.type == "ZeroDivisionError"
     assert sorted(done.stdout.split()[:-1]) == ["daemon", "executor", "first", "thread"]
     assert done.stdout.endswith("executor\nend\n")
     assert sorted(done.artifacts) == ["daemon", "executor", "first", "thread"]
@@ -390,15 +384,13 @@ def test_a_child_that_falls_through_ends_as_a_program_and_says_nothing_for_its_p
 
 def test_a_broken_repr_is_an_error_of_the_code() -> None:
     done = run_code("class A:\n    def __repr__(self): return 1 / 0\nA()")
-    assert done.error is not None
-    assert done.error.type == "ZeroDivisionError"
+    assert done.error is not None and done.error.type == "ZeroDivisionError"
 
 
 @pytest.mark.root
 def test_memory_is_limited() -> None:
     done = run_code("x = bytearray(1 << 30)", memory_mb=128)
-    assert done.error is not None
-    assert done.error.type == "MemoryError"
+    assert done.error is not None and done.error.type == "MemoryError"
 
 
 @pytest.mark.root
@@ -414,11 +406,9 @@ def test_the_number_of_processes_is_limited() -> None:
 @pytest.mark.root
 def test_the_size_of_files_is_limited() -> None:
     done = run_code("open('/tmp/x', 'wb').write(bytes(3 << 20))", file_size_mb=1)
-    assert done.error is not None
-    assert done.error.type == "OSError"
+    assert done.error is not None and done.error.type == "OSError"
     done = run_code("for n in range(9): open(f'/tmp/{n}', 'wb').write(bytes(1 << 20))", tmp_mb=4)
-    assert done.error is not None
-    assert "No space left" in done.error.message
+    assert done.error is not None and "No space left" in done.error.message
 
 
 @pytest.mark.root
@@ -586,8 +576,7 @@ def test_an_execution_has_defaults() -> None:
 def test_an_exception_that_cannot_be_described_is_an_error_like_others(source: str) -> None:
     done = run_code(source)
     assert done.exit_code == 1
-    assert done.error is not None
-    assert done.error.type in ("E", "SyntaxError")
+    assert done.error is not None and done.error.type in ("E", "SyntaxError")
 
 
 def test_a_file_with_the_name_of_a_library_module_is_found_as_python_finds_it(tmp_path: Path) -> None:

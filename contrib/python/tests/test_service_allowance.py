@@ -121,8 +121,7 @@ def test_cpu_time_of_a_session_counts(tokens: str) -> None:
             with pytest.raises(ConnectionClosed) as ended:
                 while True:
                     client.recv(60)
-        assert ended.value.rcvd is not None
-        assert ended.value.rcvd.code == 1001
+        assert ended.value.rcvd is not None and ended.value.rcvd.code == 1001
         assert ended.value.rcvd.reason == "its caller has used its allowance of CPU time"
         problem = refusal(service.post(f"/v1/sessions/{session}/run", code="1"))
         assert "CPU time: 2 seconds in an hour is the most" in problem["detail"]

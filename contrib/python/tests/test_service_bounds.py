@@ -228,8 +228,7 @@ def test_stopping_ends_all_that_runs(tmp_path: Path) -> None:
 def test_a_server_that_is_killed_leaves_no_container(tmp_path: Path) -> None:
     command = [*PROGRAM, "serve", BEST_EFFORT, "--listen", f"unix:{tmp_path}/s"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    assert " at unix:" in process.stderr.readline()
+    assert process.stderr is not None and " at unix:" in process.stderr.readline()
     with httpx.Client(transport=httpx.HTTPTransport(uds=f"{tmp_path}/s"), base_url="http://pysbx") as client:
 
         def ask() -> None:

@@ -70,8 +70,7 @@ print('<<RESULT>>' + json.dumps(output, indent=4) + '<<RESULT>>')
     assert (found["code"], found["message"], found["data"]["error"]) == (0, "success", "")
     assert "of no interest" in found["data"]["stderr"]
     result = re.search("<<RESULT>>(.*)<<RESULT>>", found["data"]["stdout"], re.DOTALL)
-    assert result is not None
-    assert json.loads(result[1]) == {"result": 3}
+    assert result is not None and json.loads(result[1]) == {"result": 3}
 
 
 def test_code_comes_after_its_preload(service: Server) -> None:

@@ -42,8 +42,7 @@ def test_each_run_has_a_name_of_its_own_also_after_an_empty_one() -> None:
     with Sandbox() as session:
         session.run("")
         error = session.run("x = = 1").error
-    assert error is not None
-    assert error.message == "invalid syntax (<sandbox 2>, line 1)"
+    assert error is not None and error.message == "invalid syntax (<sandbox 2>, line 1)"
 
 
 @pytest.mark.root
@@ -61,14 +60,12 @@ def test_a_traceback_shows_the_lines_of_each_run() -> None:
     with Sandbox() as session:
         session.run("def divide(number):\n    return 1 / number")
         error = session.run("a = 1\nb = 2\n\ndivide(\n    0\n)  # of this run").error
-        assert error is not None
-        assert error.line == 4
+        assert error is not None and error.line == 4
         first = '  File "<sandbox>", line 2, in divide\n    return 1 / number\n'
         second = '  File "<sandbox 2>", line 4, in <module>\n    divide(\n'
         assert second in error.traceback and first in error.traceback
         syntax = session.run("x = (").error
-        assert syntax is not None
-        assert (syntax.type, syntax.line) == ("SyntaxError", 1)
+        assert syntax is not None and (syntax.type, syntax.line) == ("SyntaxError", 1)
         assert session.run("import inspect; inspect.getsource(divide)").value == repr(
             "def divide(number):\n    return 1 / number\n"
         )
@@ -409,8 +406,7 @@ def test_a_run_that_takes_too_long_is_interrupted_and_the_session_goes_on() -> N
         for limit in (None, 0.5):
             done = session.run("a += 1; print('begun')\nwhile True: pass", timeout_sec=limit)
             assert (done.timed_out, done.exit_code, done.stdout) == (True, 124, "begun\n")
-            assert done.error is not None
-            assert done.error.type == "Timeout"
+            assert done.error is not None and done.error.type == "Timeout"
             assert "seconds: interrupted" in done.error.message
             assert unsaid(done) == f"Timeout: not done after {limit or 1} seconds: interrupted\n"
             assert "timeout_sec" in (done.error.hint or "")
@@ -441,8 +437,7 @@ def test_an_interrupt_ends_the_run_and_not_the_session() -> None:
         session.run("x = 41")
         threading.Timer(0.5, session.interrupt).start()
         error = session.run("while True: pass").error
-        assert error is not None
-        assert error.type == "KeyboardInterrupt"
+        assert error is not None and error.type == "KeyboardInterrupt"
         assert session.run("x + 1").value == "42"
 
 
@@ -480,8 +475,7 @@ def test_an_interrupt_behind_the_code_is_an_error_of_the_run() -> None:
     with Sandbox() as session:
         strike = "import os\nlook = os.listdir\ndef strike(top):\n    os.listdir = look\n    os.kill(os.getpid(), 2)\n"
         error = session.run(f"x = 41\n{strike}\nos.listdir = strike").error  # open files are looked for with it
-        assert error is not None
-        assert error.type == "KeyboardInterrupt"
+        assert error is not None and error.type == "KeyboardInterrupt"
         assert session.run("x + 1").value == "42"
 
 
@@ -506,8 +500,7 @@ def test_a_coroutine_can_be_interrupted() -> None:
         session.run("import asyncio, signal")
         threading.Timer(0.5, session.interrupt).start()
         error = session.run("asyncio.run(asyncio.sleep(60))").error
-        assert error is not None
-        assert error.type == "KeyboardInterrupt"
+        assert error is not None and error.type == "KeyboardInterrupt"
         threading.Timer(0.5, session.interrupt).start()
         with pytest.raises(SandboxExecutionError, match="KeyboardInterrupt"):
             session.call(endless)
@@ -579,8 +572,7 @@ def test_a_handler_that_raises_between_two_runs_does_not_end_the_session() -> No
         # In the next runs the handlers are those that the code has set.
         assert session.run("signal.getsignal(signal.SIGALRM) is late").value == "True"
         raised = session.run("signal.raise_signal(signal.SIGALRM)")
-        assert raised.error is not None
-        assert raised.error.type == "TimeoutError"
+        assert raised.error is not None and raised.error.type == "TimeoutError"
         assert session.run("state").value == "5"
 
 

@@ -45,8 +45,7 @@ def test_a_command_has_output_and_an_exit_code(session: Sandbox) -> None:
     assert session.shell("kill -9 $$").exit_code == 137
     missing = session.shell(["none-of-that-name"])
     assert missing.exit_code == 127
-    assert missing.error is not None
-    assert "No such file" in missing.error.message
+    assert missing.error is not None and "No such file" in missing.error.message
     assert session.shell("nonsense-of-that-name").exit_code == 127
     assert dict(session.shell("echo 1 >/output/made").artifacts) == {"made": b"1\n"}
 

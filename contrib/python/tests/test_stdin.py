@@ -39,8 +39,7 @@ def test_a_python_built_with_an_old_c_library_has_input_without_memfd_create() -
 
 def test_without_input_there_is_none() -> None:
     done = run_code(READ)
-    assert done.error is not None
-    assert done.error.type == "EOFError"
+    assert done.error is not None and done.error.type == "EOFError"
 
 
 def test_input_is_of_one_run() -> None:
@@ -59,8 +58,7 @@ def test_input_is_of_one_run() -> None:
 
 def test_what_is_read_cannot_be_written() -> None:
     done = run_code("import os; os.write(0, b'x')", stdin="one")
-    assert done.error is not None
-    assert done.error.type == "OSError"
+    assert done.error is not None and done.error.type == "OSError"
 
 
 def test_input_larger_than_a_file_may_be_is_an_error_of_the_run() -> None:

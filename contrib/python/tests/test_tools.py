@@ -121,8 +121,7 @@ def test_stubs_are_python_that_a_model_can_read() -> None:
     assert tool_stubs(TOOLS) == STUBS[1:]
     scope: dict[str, Any] = {}
     exec(tool_stubs(TOOLS), scope)
-    assert scope["fetch"].__doc__ is not None
-    assert scope["fetch"].__doc__.split() == str(fetch.__doc__).split()
+    assert scope["fetch"].__doc__ is not None and scope["fetch"].__doc__.split() == str(fetch.__doc__).split()
 
     class Caller:
         def __call__(self, a: int) -> None:
@@ -364,8 +363,7 @@ def test_calls_are_bounded(limits: dict[str, Any], source: str, said: str) -> No
     with Sandbox(tools=Tools({"echo": echo}, **limits)) as session:
         for _ in range(2):  # the limits are those of a run
             error = session.run(source).error
-            assert error is not None
-            assert error.message == said
+            assert error is not None and error.message == said
         assert value(session.run("echo(1)")) == "(1,)"
 
 
@@ -390,8 +388,7 @@ def test_hostile_calls_end_the_calls_of_their_run_alone(attack: str) -> None:
     before = descriptors()
     with Sandbox(tools={"note": note, "search": search}) as attacked:
         done = attacked.run(f"{RAW}{attack}\nif 'close' not in {attack!r}:\n    while gone(): pass\nsearch('a')")
-        assert done.error is not None
-        assert done.error.type in ("ToolError", "OSError")
+        assert done.error is not None and done.error.type in ("ToolError", "OSError")
         assert value(attacked.run("search('a', 1)")) == "['a 0']"
     assert called == []
     assert descriptors() == before

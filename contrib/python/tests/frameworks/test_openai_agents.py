@@ -116,5 +116,4 @@ async def test_a_run_pauses_and_resumes(tmp_path: Path, lost: bool) -> None:
     state.approve(state.get_interruptions()[0])
     done = await Runner.run(agent, state, run_config=config)
     assert done.final_output == "done"
-    assert model.last_call is not None
-    assert "text\\ntext" in json.dumps(model.last_call.input, default=str)
+    assert model.last_call is not None and "text\\ntext" in json.dumps(model.last_call.input, default=str)
