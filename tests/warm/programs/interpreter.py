@@ -6,6 +6,7 @@
 # call: -S @
 # call: -O -W error -X utf8 @ -- x
 # call: -u -q @
+# call: -X dev -W error @
 # call: -W ignore::DeprecationWarning -b -c @text
 # call: -
 # call: - x y
@@ -19,7 +20,8 @@ for name in ("argv", "executable", "path", "flags", "warnoptions", "_xoptions", 
              "implementation", "version", "float_repr_style", "thread_info", "int_info", "getrecursionlimit", "ps1"):
     print(name, getattr(sys, name, "-"))
 print("orig_argv", getattr(sys, "orig_argv", "-"))
-print(sorted(vars(sys)))
+print(sorted(vars(sys)), {k: v for k, v in vars(sys).items() if type(v) in (bool, float, int, str, tuple)})
+print(sys.getallocatedblocks() > 0, sys.is_finalizing(), sys.getdlopenflags())
 print(list(sys.modules))
 print(list(sys.path_importer_cache))
 print({k: v for k, v in vars().items() if k != "sys"})

@@ -21,6 +21,7 @@ def main():
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     print(subprocess.run([sys.executable, "-c", "import sys; print(sys.argv)", "x"], capture_output=True, text=True))
     print(subprocess.check_output("echo shell; echo $TEST_VAR", shell=True, env={"TEST_VAR": "y"}))
+    print(os.posix_spawn("/bin/sh", ["sh", "-c", "exit 4"], os.environ) > 0, os.wait()[1])
     for method in "fork", "spawn", "forkserver":
         context = multiprocessing.get_context(method)
         with context.Pool(2) as pool:
