@@ -276,6 +276,9 @@ PYTHON
     [[ $(stat -c %i "$(warm_store)/$(key)") == "$made" ]]
     expect 0 warm -c 'pass'
     [[ $(stat -c %i "$(warm_store)/$(key)") != "$made" && $(snapshot uses) == 1 ]]
+    configure_warm '{"maxUses": 1, "rebuildExpired": false}'
+    fails 1 "the snapshot was used too often" warm -c 'pass'
+    expect 0 either -c 'pass'
 }
 
 @test "maxAge with rebuildExpired false: cold until warm build" {
@@ -308,7 +311,7 @@ PYTHON
     tells 'it["warm"]["start"] == "warm" and it["warm"]["snapshot"] != "ready"' runtime plan --bundle bundle
     [[ ! -e $(warm_store) ]] # it changes nothing
     runtime warm build --bundle bundle
-    tells 'it["warm"]["snapshot"] == "ready" and it["warm"]["program"] == "/usr/bin/python3"' runtime plan --bundle bundle
+    tells 'it["warm"]["snapshot"] == "ready" and it["warm"]["program"] == "/usr/bin/python3" and it["warm"]["key"]' runtime plan --bundle bundle
     [[ $(snapshot uses) == 0 ]]
     configure 'process["args"] = ["python3", "-i"]'
     tells 'it["warm"]["start"] == "cold" and it["warm"]["reason"].startswith("-i asks")' runtime plan --bundle bundle
