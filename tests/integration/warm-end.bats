@@ -10,18 +10,6 @@ setup() {
     use_image python
 }
 
-@test "atexit, excepthook, finalization: order and output" {
-    same -c 'import atexit, sys, threading, weakref
-atexit.register(print, "first registered"); atexit.register(print, "last registered")
-sys.excepthook = lambda *a: print("hook", a[0].__name__)
-class Last:
-    def __del__(self): print("deleted", sys.is_finalizing())
-last = Last()
-threading._register_atexit(print, "threads")
-weakref.finalize(last, print, "finalized")
-raise ValueError'
-}
-
 @test "finalizers of preloaded modules run, in the same order" {
     preload_module final <<<'import json
 kept = []
