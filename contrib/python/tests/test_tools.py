@@ -554,6 +554,15 @@ def test_a_thread_of_this_program_serves_one_run_after_the_other(monkeypatch: py
     assert len(set(seen)) == 1
 
 
+def test_what_tools_are_is_encoded_once_for_all_runs() -> None:
+    host, seen = ToolHost(Tools(TOOLS)), []
+    for _ in range(2):
+        with host.connect() as (about, _):
+            seen.append(about["tools"]["specs"])
+    assert isinstance(seen[0], bytes)
+    assert seen[0] is seen[1]
+
+
 def test_a_fork_has_the_same_tools(session: Sandbox) -> None:
     value(session.run("import pysbx_tools\nfound = search('a', 1)"))
     with session.fork() as fork:

@@ -358,6 +358,7 @@ class ToolHost:
         self.connected = False
         self._functions = list(tools.functions.values())
         self._bound = list(map(bound_names, self._functions))
+        self._specs = encode(tools.specs)  # once, because each run says what the tools are
         self._calls: deque[tuple[_Run, Call]] = deque()
         self._lock = threading.Lock()
         self._busy = 0  # threads that carry out calls
@@ -372,7 +373,7 @@ class ToolHost:
             try:
                 tools = self.tools
                 yield (
-                    {"tools": {"specs": tools.specs, "calls": tools.max_calls, "bytes": tools.max_bytes}},
+                    {"tools": {"specs": self._specs, "calls": tools.max_calls, "bytes": tools.max_bytes}},
                     theirs.fileno(),
                 )
             finally:

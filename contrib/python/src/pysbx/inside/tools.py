@@ -274,7 +274,7 @@ class Connection:
 
 
 _connection: Connection | None = None
-_specs: list[Message] = []
+_specs = b""
 
 
 def _refuse(name: str, arguments: dict[str, Any]) -> None:
@@ -410,7 +410,7 @@ def begin(about: Message, descriptor: int) -> None:
     global _connection, _specs  # noqa: PLW0603
     _connection = Connection(descriptor, about["calls"], about["bytes"])
     if _specs != about["specs"]:
-        _define(about["specs"])
+        _define(reader.decode(about["specs"], _find_class))
         _specs = about["specs"]
 
 
@@ -427,7 +427,7 @@ def rehearse() -> None:
     host, here = socketpair()
     parameters = [["number", 1, "int", None]]
     spec = {"name": "rehearse", "doc": "", "async": False, "parameters": parameters, "returns": "int"}
-    begin({"specs": [spec], "calls": 1, "bytes": 1000}, here.detach())
+    begin({"specs": encode([spec]), "calls": 1, "bytes": 1000}, here.detach())
     value = encode(2)
     host.send(TOOL_ANSWER.pack(1, TOOL_VALUE, len(value)) + value)
     sys.modules[MODULE].rehearse(1)
