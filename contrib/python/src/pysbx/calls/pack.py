@@ -37,19 +37,23 @@ ASSERTIONS = "_pytest.assertion.rewrite"
 _lock = threading.RLock()
 # For each module that is registered with cloudpickle: the number of calls being packed that need it.
 _users: Counter[str] = Counter()
-# For each module, whether it is one of the caller's project; by name, because another one may come under it.
-_known: dict[str, tuple[object, bool]] = {}
+# The modules that were imported at the last call, and those of them that are of the caller's project, by name.
+_last: tuple[dict[str, Any], dict[str, ModuleType]] = {}, {}
 
 
 def _local_modules() -> list[ModuleType]:
     """Return the modules of the caller's own project."""
-    global _known  # noqa: PLW0603 (a new dict, so that a module that has left is not kept)
-    known, now = _known, {}
-    for name, module in list(sys.modules.items()):
-        found = known.get(name)
-        now[name] = found if found is not None and found[0] is module else (module, is_own_module(name, module))
-    _known = now
-    return [module for module, local in now.values() if local and isinstance(module, ModuleType)]
+    global _last  # noqa: PLW0603 (a module that has left is not kept)
+    known, local = _last
+    now: dict[str, Any] = dict(sys.modules)
+    if list(now) != list(known) or not all(map(operator.is_, now.values(), known.values())):
+        local = {
+            name: module
+            for name, module in now.items()
+            if (name in local if known.get(name) is module else is_own_module(name, module))
+        }
+        _last = now, local
+    return list(local.values())
 
 
 @contextlib.contextmanager
