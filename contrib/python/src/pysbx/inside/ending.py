@@ -27,7 +27,7 @@ MISSING = object()
 # Exit codes: of KeyboardInterrupt, as after the signal; and of Python if its output cannot be written.
 INTERRUPTED = 128 + signal.SIGINT
 UNWRITTEN = 120
-# Of the last search, if it has found no file: all open descriptors, each with what it leads to.
+# Of the last search, or of the start, if there was no file: all open descriptors, each with what it leads to.
 _no_files: dict[int, tuple[int, int]] = {}
 
 
@@ -117,6 +117,14 @@ def flush() -> None:
 def _identity(number: int) -> tuple[int, int]:
     about = os.fstat(number)
     return about.st_dev, about.st_ino
+
+
+def note_descriptors(channel: int) -> None:
+    """Note the descriptors that are open before the program: the standard streams and the worker's socket."""
+    numbers = (0, 1, 2, channel)
+    with contextlib.suppress(OSError):  # a stream is closed
+        if not any(stat.S_ISREG(os.fstat(number).st_mode) for number in numbers):
+            _no_files.update({number: _identity(number) for number in numbers})
 
 
 def _is_known() -> bool:

@@ -26,7 +26,7 @@ from . import fork, late, main_module, own_files, pools, script
 from .channel import Channel, Message
 from .child import only_here
 from .encode import encode
-from .ending import flush
+from .ending import flush, note_descriptors
 from .failure import describe
 from .interrupts import Interrupts
 from .paths import moved
@@ -332,6 +332,7 @@ def prepare() -> tuple[Interrupts, Channel]:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     main_module.begin(__pysbx_fork__)
     own_files.begin()
+    note_descriptors(channel.descriptor)
     return interrupts, channel
 
 
