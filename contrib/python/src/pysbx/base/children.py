@@ -10,7 +10,6 @@ and reports through a pipe. The disposition of the signal stays as it is: it bel
 from __future__ import annotations
 
 import os
-import re
 import signal
 import struct
 import sys
@@ -86,9 +85,9 @@ def are_reported() -> bool:
     if signal.getsignal(signal.SIGCHLD) != signal.SIG_DFL:
         return False
     # A library may have set a handler that Python does not know: proc(5).
-    with open("/proc/self/status", "rb") as file:
-        caught = re.search(rb"^SigCgt:\s*([0-9a-f]+)$", file.read(), re.MULTILINE)
-    return caught is None or not int(caught[1], 16) >> (signal.SIGCHLD - 1) & 1
+    with open("/proc/self/status", "rb", buffering=0) as file:
+        caught = file.readall().partition(b"\nSigCgt:")[2].partition(b"\n")[0]
+    return not caught or not int(caught, 16) >> (signal.SIGCHLD - 1) & 1
 
 
 def reporting(arguments: list[str], descriptor: int) -> list[str]:
