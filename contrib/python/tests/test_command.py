@@ -330,6 +330,8 @@ def test_run_with_a_profile() -> None:
         (["run", "--installer", "pipp", "-c", "1"], 2, "did you mean pip?"),
         (["run", "--memry", "5", "-c", "1"], 2, "unrecognized arguments: --memry: did you mean --memory?"),
         (["run", "-r", "x", "-c", "1"], 2, "did you mean --requirements?"),
+        (["run", "--limits", "strict", "-c", "1"], 2, "did you mean --strict?"),
+        (["run", "--dependencies", "x", "-c", "1"], 2, "did you mean --with?"),
         (["serve", "--port", "8080"], 2, "did you mean --listen?"),
         (["run", "--memory", "1k", "-c", "1"], 2, "'1k' is not a number of MiB, such as 512, 512m or 1g"),
         (["deps", "remove", "nonsense"], 2, "there is no set 'nonsense': `pysbx deps list` shows their keys"),

@@ -92,6 +92,8 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("SyntaxError", "'await' outside async function (<sandbox>, line 1)", "asyncio.run"),
         ("EOFError", "EOF when reading a line", "stdin="),
         ("ModuleNotFoundError", "No module named 'cv2'", "opencv-python"),
+        ("ImportError", "No module named pytest", "is not in the sandbox"),
+        ("ImportError", "Error while (ModuleNotFoundError: No module named 'pytest')", "is not in the sandbox"),
         ("ModuleNotFoundError", "No module named 'sklearn.svm'", "scikit-learn"),
         ("ModuleNotFoundError", "No module named 'some_thing'", "some-thing"),
         ("ModuleNotFoundError", "No module named 'numpyy'", "did you mean 'numpy'?"),

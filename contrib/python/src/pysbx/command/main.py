@@ -64,11 +64,13 @@ class _Parser(argparse.ArgumentParser):
             if isinstance(action, argparse._SubParsersAction)
             for parser in action.choices.values()
         ]
-        known = {name for parser in (self, *below) for name in parser._option_string_actions}
+        known = {name: action for parser in (self, *below) for name, action in parser._option_string_actions.items()}
+        # Programs in Python have other words for the same options.
+        meant = {f"--{action.dest.replace('_', '-')}": name for name, action in reversed(known.items())} | MEANT
         words = [part.split("=")[0].strip("'") for part in message.partition(": ")[2].split() if part.strip("'")]
         if choice := re.search(r"invalid choice: '?([^' ]+)'? \(choose from (.*)\)", message):
-            known, words = {*re.findall(r"[\w-]+", choice[2]), "--help", "--version"}, [choice[1]]
-        near = next((near[0] for word in words if (near := get_close_matches(MEANT.get(word, word), known, 1))), "")
+            known, words = dict.fromkeys([*re.findall(r"[\w-]+", choice[2]), "--help", "--version"]), [choice[1]]
+        near = next((near[0] for word in words if (near := get_close_matches(meant.get(word, word), known, 1))), "")
         super().error(f"{message}: did you mean {near}?" if near and near not in words else message)
 
 

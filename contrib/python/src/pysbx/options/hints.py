@@ -199,6 +199,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _unassigned),
     ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
     ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
+    ("ImportError", r"(?:.*: )?No module named '?(?P<name>[\w.]+)(?:'\)|$)", _missing_module),  # of python3 -m
     ("ImportError", r"cannot import name '(?P<name>[^']+)'", "this version of the package has no such name"),
     ("CalledProcessError", r"Command .*\bpip3?\b[' ,]+install\b(?P<rest>.*)' returned", _not_installed),
     ("KeyError", r"", "test with `in`, or use .get(key)"),
