@@ -177,6 +177,7 @@ def test_run_exits_as_the_program() -> None:
     failed = pysbx("run", "-c", "1 / 0")
     assert failed.returncode == 1
     assert "ZeroDivisionError" in failed.stderr and "hint: " in failed.stderr
+    assert "what comes through a pipe with --stdin -" in pysbx("run", "-c", "input()").stderr
     dies = ("-c", "import os, sys; print('last words', file=sys.stderr); os._exit(4)")
     dead = pysbx("run", *dies)
     assert (dead.returncode, dead.stderr) == (4, "last words\n")

@@ -17,6 +17,7 @@ import pytest
 
 import pysbx
 from pysbx import run_code
+from pysbx.base.directories import run_directory
 
 # Modules that take a millisecond or more, and those that import many others.
 FOR_A_CALL = {"base64", "cloudpickle", "ctypes", "difflib", "shutil", "subprocess", "tempfile", "uuid", "zoneinfo"}
@@ -173,3 +174,10 @@ program()
         command = [sys.executable, "-m", "pysbx", "run", "-c", "print(1)"]
         failed = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (failed.stderr, failed.returncode) == ("pysbx: No space left on device\n", 2)
+    run = f"exec {sys.executable} -m pysbx run"
+    for script, said, code in (
+        (f"{run} -c 'print(1); exit(3)' >&-", "", 3),
+        (f"ulimit -f 1; {run} --memory 333 -c 1", f"pysbx: '{run_directory()}': File too large\n", 2),
+    ):
+        done = subprocess.run(["sh", "-c", script], stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.stderr, done.returncode) == (said, code)

@@ -105,6 +105,17 @@ def _own_below(top: Path) -> Path:
         raise SandboxStartupError(f"directory '{path}': {error.strerror}: set XDG_RUNTIME_DIR") from error
 
 
+@contextmanager
+def in_directory(path: Path) -> Iterator[None]:
+    """Name the directory in an error of the system that names no file, such as that of a write to a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 @cache
 def run_directory() -> Path:
     """Return the directory of bundles and of the state of containers, which a restart of the machine removes."""

@@ -57,7 +57,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "hosts": "those of --network",
         "private": "--network private:host.example allows such an address",
         "loopback": "--network localhost gives it one of its own",
-        "stdin": "give it a file with --stdin",
+        "stdin": "give it a file with --stdin, or what comes through a pipe with --stdin -",
         "files": "add --file PATH, or --mount",
         "package": "add --with {0}",
         "own": "add --file {0}",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from pysbx.base.directories import in_directory, run_directory
 from pysbx.container import bundle, interpreter, payload
 from pysbx.container.interpreter import Interpreter
 from pysbx.options.declaration import wrong
@@ -36,11 +37,12 @@ def _bundle(
     options: Options, found: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
 ) -> bundle.Bundle:
     """Return the bundle of a container or, with isolation="process", of a process; the arguments are those of both."""
-    if options.isolation == "process":
-        from pysbx.container import isolation  # noqa: PLC0415 (few sandboxes are such)
+    with in_directory(run_directory()):
+        if options.isolation == "process":
+            from pysbx.container import isolation  # noqa: PLC0415 (few sandboxes are such)
 
-        return isolation.prepare(options, found, extra, paths)
-    return bundle.prepare(options, found, extra, paths)
+            return isolation.prepare(options, found, extra, paths)
+        return bundle.prepare(options, found, extra, paths)
 
 
 @lru_cache(maxsize=MOST_PREPARED)

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from pysbx.base import probe_cache, trees
-from pysbx.base.directories import cache_directory, entered_directory, private_directory
+from pysbx.base.directories import cache_directory, entered_directory, in_directory, private_directory
 from pysbx.errors import SandboxStartupError
 
 TARGET = "/.pysbx"
@@ -138,7 +138,8 @@ def directory(*, lasting: bool = True) -> Path:
     """
     path = _top(lasting=lasting) / _content(_files())
     if not path.is_dir():
-        _make(path)
+        with in_directory(path.parent):
+            _make(path)
     return path
 
 
