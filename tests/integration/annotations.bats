@@ -213,6 +213,8 @@ annotate() {
     stderr_has "allowAnnotations in '$HOME/.config/pysbx-runtime/runtime.json' does not allow it"
     expect 0 env XDG_CONFIG_HOME="$PWD/own" "$RUNTIME" run --bundle bundle box
     stderr_is_empty
+    expect 0 env XDG_CONFIG_HOME=relative "$RUNTIME" run --bundle bundle box
+    stderr_has "allowAnnotations in '$HOME/.config/pysbx-runtime/runtime.json' does not allow it"
     expect 0 env -u HOME "$RUNTIME" run --bundle bundle box
     stderr_has "neither XDG_CONFIG_HOME nor HOME is set"
 }

@@ -303,7 +303,8 @@ owner_is() {
     chown -R 1000:2000 shared
     owner_is 7:8 'mount("/data", arguments[0], "idmap=uids=1000-7-1;gids=2000-8-1")'
     owner_is 9:8 'mount("/data", arguments[0], "idmap=uids=0-0-5#1000-9-1;gids=2000-8-1")'
-    owner_is 7:8 'user_namespace((0, 100000, 65536)); mount("/data", arguments[0], "idmap=uids=@1000-7-1;gids=@2000-8-1")'
+    owner_is 7:8 'user_namespace((0, 100000, 65536)); mount("/data", arguments[0], "idmap=gids=@2000-8-1;uids=@1000-7-1")'
+    is_refused "is outside of the container's id mapping" 'config["mounts"][-1]["options"] = ["bind", "idmap=uids=@0-70000-1;gids=0-0-1"]'
 }
 
 @test "mounts: ridmap maps the mounts below as well, idmap only the first" {
@@ -328,6 +329,10 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     make_bundle true
     for option in idmap=uids=0-0-1 'idmap=uids=0-0;gids=0-0-1' 'idmap=uids=0-0-1;gids=a-b-c' idmap=users=1; do
         is_refused "mounts[0] ('/data'): idmap: " 'config["mounts"] = []; mount("/data", "/tmp", arguments[0])' "$option"
+    done
+    for option in 0-1 0-1-2-3 0-1-0 -1-1-1 '' 0-0-4294967296; do
+        configure 'config["mounts"] = []; mount("/data", "/tmp", "idmap=uids=" + arguments[0] + ";gids=0-0-1")' "$option"
+        fails 1 "is not of the form" runtime plan --bundle bundle
     done
     configure 'config["mounts"] = []; mount("/data", "/tmp", uidMappings=ids((0, 0, 1)))'
     is_refused "mounts[0]: uidMappings needs gidMappings"

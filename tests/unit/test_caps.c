@@ -13,7 +13,6 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/io.h"
-#include "base/json_out.h"
 #include "sandbox/caps.h"
 #include "sandbox/credentials.h"
 #include "spec/spec.h"
@@ -66,16 +65,6 @@ static void test_plan(void)
     caps.ambient = (struct str_list)LIST("CAP_CHOWN", "CAP_FLY");
     is_int(caps_plan(&process, true, &plan, &err), 0, "an unknown capability is no error");
     ok(plan.ambient == BIT(CAP_CHOWN), "it is left out");
-}
-
-static void test_describe(void)
-{
-    cleanup_json_out struct json_out *out = json_out_new(false);
-    caps_describe(&(struct caps_plan){.bounding = BIT(CAP_CHOWN) | BIT(CAP_BPF)}, out);
-    is_str(json_out_text(out, NULL),
-           "{\"bounding\":[\"CAP_CHOWN\",\"CAP_BPF\"],\"effective\":[],\"inheritable\":[],\"permitted\":[],"
-           "\"ambient\":[]}",
-           "sets are described by names");
 }
 
 /* Return a hexadecimal field of /proc/self/status. */
@@ -277,7 +266,6 @@ int main(int argc, char **argv)
         return after_exec(argv);
     test_names();
     test_plan();
-    test_describe();
     test_invalid_ids();
     if (geteuid() != 0) {
         skip("changing ids and capabilities needs root");

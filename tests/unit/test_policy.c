@@ -1,4 +1,4 @@
-/* runtime.json: its content, the checks of the file, and its effect on a container's annotations. */
+/* runtime.json: its content, and the checks of the file. */
 #include "spec/policy.h"
 
 #include <errno.h>
@@ -8,7 +8,6 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/io.h"
-#include "spec/annotations.h"
 #include "unit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -142,66 +141,11 @@ static void test_guard(void)
         diag("'%s' is left", directory);
 }
 
-static void test_settle(void)
-{
-    struct str_pair pairs[] = {
-        {"org.example", "1"},
-        {"run.oci.hooks.stderr", "/x"},
-        {"run.oci.keep_original_groups", "1"},
-        {"org.systemd.property.KillMode", "9"},
-        {"run.oci.seccomp_fail_unknown_syscall", "1"},
-        {"run.oci.seccomp_bpf_data", "x"},
-        {"run.pysbx.landlock", "default"},
-        {"run.pysbx.landlok", "default"},
-    };
-    struct str_map map = {pairs, COUNT(pairs)};
-    struct annotations_ignored ignored;
-    struct policy policy = {.keep_groups = true};
-    annotations_settle(&arena, &policy, true, &map, &ignored);
-    is_int(map.count, 5, "harmless and unknown annotations, and that for the caller's groups, remain");
-    ok(map.items != pairs && strcmp(map.items[1].key, "run.oci.keep_original_groups") == 0, "in a new list");
-    is_int(ignored.pairs.count, 3, "the rest is ignored");
-    is_str(ignored.pairs.items[0].value, "/x", "and kept with its value");
-    is_str(ignored.reasons[2],
-           "it replaces the engine's seccomp filter, and allowAnnotations in "
-           "'/etc/pysbx-runtime/runtime.json' does not allow it",
-           "and the reason");
-
-    map = (struct str_map){pairs, COUNT(pairs)};
-    const char *allowed[] = {"run.oci.hooks.stderr", "org.systemd.property.*", "run.oci.seccomp_bpf_data"};
-    policy = (struct policy){.allow = {allowed, COUNT(allowed)}};
-    annotations_settle(&arena, &policy, true, &map, &ignored);
-    is_int(ignored.pairs.count, 1, "all are allowed but the groups");
-    is_str(ignored.reasons[0],
-           "it keeps the supplementary groups of the caller, and keepOriginalGroups in "
-           "'/etc/pysbx-runtime/runtime.json' is false",
-           "which are switched off");
-
-    map = (struct str_map){pairs, 1};
-    annotations_settle(&arena, &policy, true, &map, &ignored);
-    ok(map.items == pairs && ignored.pairs.count == 0, "nothing is copied when nothing is ignored");
-    setenv("XDG_CONFIG_HOME", "/config", 1);
-    is_str(policy_path(&arena, false), "/config/pysbx-runtime/runtime.json", "a user's file");
-    setenv("XDG_CONFIG_HOME", "relative", 1);
-    setenv("HOME", "/home/u", 1);
-    is_str(policy_path(&arena, false), "/home/u/.config/pysbx-runtime/runtime.json",
-           "is in the home by default");
-    is_str(policy_path(&arena, true), "/etc/pysbx-runtime/runtime.json", "and root's in /etc");
-    unsetenv("HOME");
-    ok(policy_path(&arena, false) == NULL, "without HOME there is no file");
-    map = (struct str_map){pairs, COUNT(pairs)};
-    policy = (struct policy){.keep_groups = true};
-    annotations_settle(&arena, &policy, false, &map, &ignored);
-    ok(ignored.pairs.count == 3 && strstr(ignored.reasons[0], "neither XDG_CONFIG_HOME nor HOME") != NULL,
-       "which is a reason");
-}
-
 int main(void)
 {
     test_text();
     test_mistakes();
     test_guard();
-    test_settle();
     arena_free(&arena);
     return done_testing();
 }

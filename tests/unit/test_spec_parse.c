@@ -1,10 +1,7 @@
 /* spec/spec.h, the parser: every object of config.json reaches its structure, and every wrong value is an
  * error. */
-#include <fcntl.h>
-
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/io.h"
 #include "spec/spec.h"
 #include "unit.h"
 
@@ -310,27 +307,6 @@ static void test_wrong(void)
     is_str(error.text, "process.args[0]: expected a string, found a number", "... with its path");
 }
 
-static void test_podman(void)
-{
-    char *text;
-    size_t size;
-    if (io_read_file_at(&arena, AT_FDCWD, "tests/unit/data/podman-config.json", 1 << 20, &text, &size) < 0)
-        bail_out("tests/unit/data/podman-config.json cannot be read: run from the top of the source");
-    const struct spec *s = parse(text);
-    if (!ok(s != NULL, "Podman's document is parsed"))
-        bail_out("%s", error.text);
-    is_int(spec_validate(s, &error), 0, "and is valid");
-    is_int(s->mounts.count, 15, "with all its mounts");
-    is_int(s->process->capabilities->bounding.count, 11, "and capabilities");
-    is_int(s->linux_->resources->memory->limit.value, 67108864, "and limits");
-    ok(s->linux_->seccomp_text.size > 4096 && s->linux_->seccomp_text.data[0] == '{' &&
-           s->linux_->seccomp_text.data[s->linux_->seccomp_text.size - 1] == '}',
-       "its profile is kept as text");
-    struct spec_seccomp *c = NULL;
-    is_int(spec_parse_seccomp(&arena, s->linux_->seccomp_text, &c, &error), 0, "and parsed on demand");
-    ok(c != NULL && c->syscalls.count > 5, "to rules");
-}
-
 int main(void)
 {
     test_process();
@@ -339,7 +315,6 @@ int main(void)
     test_resources();
     test_seccomp();
     test_wrong();
-    test_podman();
     arena_free(&arena);
     return done_testing();
 }
