@@ -181,6 +181,35 @@ asks() {
     [[ $(sort -u keys | wc -l) == 3 ]]
 }
 
+@test "what belongs to the key of a snapshot, and what does not" {
+    needs_root "has other ids than its own"
+    program auto 'pass'
+    cp bundle/config.json common.json
+    while read -r change; do
+        cp common.json bundle/config.json
+        configure "$change"
+        expect 0 runtime plan --bundle bundle
+        python3 -c 'import json, sys; print(json.loads(sys.argv[1])["warm"]["key"])' "$output" >>keys
+    done <<'CHANGES'
+process["args"] += ["argument"]
+process["args"] = ["python3", "-m", "json.tool"]
+process["env"].append("OTHER=2"); process["env"].reverse()
+process["args"][0] = "/bin/python3"
+process["args"].insert(1, "-I")
+process["args"].insert(1, "-O")
+process["args"].insert(1, "-Werror")
+process["args"].insert(1, "-Xdev")
+process["env"].append("LANG=de_DE.UTF-8")
+process["user"]["uid"] = 1
+process["user"]["gid"] = 1
+process["rlimits"] = [{"type": "RLIMIT_STACK", "soft": 1 << 20, "hard": 1 << 20}]
+seccomp("ALLOW", rule("ERRNO", "acct"))
+linux["resources"]["cpu"] = {"cpus": "0"}
+config["annotations"]["run.pysbx.preload"] = "json"
+CHANGES
+    [[ $(head -n 3 keys | sort -u | wc -l) == 1 && $(sort -u keys | wc -l) == 13 ]]
+}
+
 @test "limits: an address space too small for an interpreter ends it like a fresh one, and nothing of it has run" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers' own memory does not fit either"
     configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 4 << 20, "hard": 4 << 20}]'

@@ -1,4 +1,4 @@
-/* Warm or cold: the decision and its reasons, the key, the check of a container's files, warm.json. */
+/* Warm or cold: the decision and its reasons, the check of a container's files, warm.json. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -345,105 +345,6 @@ static void test_preload(void)
     }
 }
 
-static char name_of_key[KEY_NAME_SIZE];
-
-/* Return whether the key of this context differs from the plain one. */
-static bool differs(const struct warm_context *context)
-{
-    struct warm_plan plan;
-    struct error err;
-    if (decide(context, &plan, &err) < 0 || plan.reason != NULL)
-        bail_out("%s", plan.reason != NULL ? plan.reason : err.text);
-    return strcmp(plan.key.name, name_of_key) != 0;
-}
-
-static bool differs_by_variables(const char *const *envp)
-{
-    struct warm_context context = context_of(command);
-    context.facts.envp = (char *const *)(uintptr_t)envp;
-    return differs(&context);
-}
-
-static bool differs_by_command(const char *const *argv)
-{
-    struct warm_context context = context_of(argv);
-    return differs(&context);
-}
-
-#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static void test_key(void)
-{
-    struct warm_plan plan;
-    struct error err;
-    if (restore_unavailable() != NULL) {
-        skip("no key is made: %s", restore_unavailable());
-        return;
-    }
-    struct warm_context c = context_of(command);
-    decide(&c, &plan, &err);
-    memcpy(name_of_key, plan.key.name, sizeof(name_of_key));
-    is_int(strlen(name_of_key), 32, "a name of 32 digits: %s", name_of_key);
-    ok(memmem(plan.key.text, plan.key.size, "environment=LANG=C.UTF-8", 25) != NULL, "the text can be read");
-    ok(!differs(&c), "the same container, the same key");
-    ok(!differs_by_command(LIST("python3", "-m", "json.tool")), "another program: the same");
-    ok(!differs_by_command(LIST("python3", "-c", "pass", "argument")), "other arguments: the same");
-    ok(differs_by_command(LIST("python3", "-I", "-c", "pass")), "-I: another");
-    ok(differs_by_command(LIST("python3", "-O", "-c", "pass")), "-O: another");
-    ok(differs_by_command(LIST("python3", "-W", "error", "-c", "pass")), "-W: another");
-    ok(differs_by_command(LIST("python3", "-X", "dev", "-c", "pass")), "-X: another");
-    ok(differs_by_command(LIST("python", "-c", "pass")), "the same interpreter by another name: another");
-    ok(differs_by_command(LIST("/opt/venv/bin/python", "-c", "pass")), "a virtual environment: another");
-    ok(!differs_by_variables(LIST("OTHER=2", "LANG=C.UTF-8", "PATH=/usr/bin")),
-       "another order, and a variable that no import reads: the same");
-    ok(differs_by_variables(LIST("PATH=/usr/bin", "LANG=de_DE.UTF-8")), "LANG: another");
-    ok(differs_by_variables(LIST("PATH=/usr/bin")), "no LANG: another");
-    static const char *const names[] = {"PYTHONPATH=/x", "PYTHONHASHSEED=1",  "LC_ALL=C",           "TZ=UTC",
-                                        "LD_PRELOAD=x",  "OMP_NUM_THREADS=1", "MALLOC_ARENA_MAX=1", "HOME=/x",
-                                        "TMPDIR=/x"};
-    for (size_t i = 0; i < COUNT(names); i++)
-        ok(differs_by_variables(LIST("PATH=/usr/bin", "LANG=C.UTF-8", names[i])), "%s: another", names[i]);
-    c = context_of(command), c.facts.uid = 1;
-    ok(differs(&c), "another user: another");
-    c = context_of(command), c.facts.gid = 1;
-    ok(differs(&c), "another group: another");
-    c = context_of(command), c.facts.cwd = "/usr";
-    ok(differs(&c), "another working directory: another");
-    c = context_of(command), c.facts.limits = "stack 1048576";
-    ok(differs(&c), "another RLIMIT_STACK: another");
-    c = context_of(command), c.facts.cpus = "0";
-    ok(differs(&c), "a cpuset: another");
-    c = context_of(command), c.facts.seccomp = (struct json_text){"{}", 2};
-    ok(differs(&c), "a seccomp profile: another");
-    c = context_of(command), c.facts.confinement = "AppArmor docker-default";
-    ok(differs(&c), "a profile or a type of labels: another");
-    c = context_of(command), c.facts.confinement = "";
-    ok(!differs(&c), "… none: the same");
-    c = context_of(command), c.facts.version = "next";
-    ok(differs(&c), "another version of the runtime: another");
-    c = context_of(command);
-    annotate(WARM_ANNOTATION_PRELOAD, "json");
-    ok(differs(&c), "modules: another");
-    c = context_of(command);
-    put_program("usr/lib/python3.11/site-packages/new.py", "", 0);
-    ok(differs(&c), "a module that was installed: another");
-    static const char *const path[] = {"PATH=/usr/bin", "PYTHONPATH=/none:/usr/libexec:", NULL};
-    c = context_of(command), c.facts.envp = (char *const *)(uintptr_t)path;
-    decide(&c, &plan, &err);
-    memcpy(name_of_key, plan.key.name, sizeof(name_of_key));
-    ok(!differs(&c), "PYTHONPATH: the same");
-    put_program("usr/libexec/new.py", "", 0);
-    ok(differs(&c), "a module in a directory of PYTHONPATH: another");
-    c = context_of(command);
-    decide(&c, &plan, &err);
-    memcpy(name_of_key, plan.key.name, sizeof(name_of_key));
-    if (fchmodat(root, "usr/bin/python3.11", 0700, 0) < 0)
-        bail_out("chmod");
-    ok(differs(&c), "a changed interpreter: another");
-    if (fchmodat(root, "usr/bin/python3.11", 0755, 0) < 0)
-        bail_out("chmod");
-}
-
 static bool sees(const struct root_view *at, const char *path, const char *same_as)
 {
     struct file_identity a, b;
@@ -640,7 +541,6 @@ int main(void)
     test_modes();
     test_obstacles();
     test_preload();
-    test_key();
     test_root_view();
     test_look_through();
     test_config();
