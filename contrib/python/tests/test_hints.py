@@ -111,6 +111,10 @@ def test_a_local_name_that_was_misspelt() -> None:
             for command in ("pip install -q six", "['/usr/bin/python3', '-m', 'pip', 'install', 'six==1.17.0']")
         ),
         ("ModuleNotFoundError", "No module named 'google.protobuf'", "protobuf"),
+        ("ImportError", "Missing optional dependency 'tabulate'.  Use pip or conda", 'dependencies=["tabulate"]'),
+        ("ImportError", "`Import openpyxl` failed.  Use pip or conda", 'dependencies=["openpyxl"]'),
+        ("ImportError", "Unable to find a usable engine; tried using: 'pyarrow', 'fastparquet'.", '["pyarrow"]'),
+        ("ImportError", "matplotlib is required for plotting when the default backend", '["matplotlib"]'),
         ("ModuleNotFoundError", "No module named 'tkinter'", "belongs to Python itself"),
         ("ModuleNotFoundError", "No module named 'distutils.core'", "setuptools"),
         ("URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", "allow_network"),

@@ -152,6 +152,9 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
         "import pandsa": "module 'pandsa' is not in the sandbox: did you mean 'pandas'?",
         "import own_part": f"module 'own_part' is a file beside the notebook: {own}",
         "open('/srv/x.csv')": files,
+        "raise ImportError('Missing optional dependency ' + repr('a_part') + '.')": (
+            f"module 'a_part' is not in the sandbox: {again('--with a_part')}"
+        ),
         "%run none.py": files,
         "%load none.py": files,
         "import socket; socket.getaddrinfo('x.example', 1)": no_network,

@@ -54,6 +54,10 @@ PACKAGES = {
 # Modules of many packages, and of none with this name.
 MANY = ("google", "azure")
 PART_OF_PYTHON = "belongs to Python itself, and the Python of the sandbox lacks it"
+# The words of pandas and others for a package that one function needs.
+OPTIONAL = (
+    r".*?(?:[Mm]issing optional dependency '|`Import |tried using: '|(?=matplotlib is required))(?P<name>\w[\w.-]*)"
+)
 AWAIT = "await needs an `async def`: asyncio.run() calls that"
 NO_NETWORK = "the sandbox has no network: {network}"
 NO_FILE = "a sandbox has files of its own: {files}"
@@ -200,6 +204,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
     ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
     ("ImportError", r"(?:.*: )?No module named '?(?P<name>[\w.]+)(?:'\)|$)", _missing_module),  # of python3 -m
+    ("ImportError", OPTIONAL, _missing_module),
     ("ImportError", r"cannot import name '(?P<name>[^']+)'", "this version of the package has no such name"),
     ("CalledProcessError", r"Command .*\bpip3?\b[' ,]+install\b(?P<rest>.*)' returned", _not_installed),
     ("KeyError", r"", "test with `in`, or use .get(key)"),
@@ -285,6 +290,7 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
     for name, package in (*PACKAGES.items(), (rf"(?!_|(?:{'|'.join(MANY)})\b)\w+", "{0}")):
         text = f"module '{{0}}' is not in the sandbox: {words['package'].format(package)}"
         rules.append(("ModuleNotFoundError", rf"No module named '({name})[.']", text))
+    rules.append(("ImportError", OPTIONAL, f"module '{{0}}' is not in the sandbox: {words['package']}"))
     for kind, pattern, advice in RULES:
         # The others are about any Python.
         if not isinstance(advice, str) or not re.search("[{]|sandbox|/work", advice):
