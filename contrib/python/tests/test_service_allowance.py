@@ -222,7 +222,7 @@ def test_an_unused_session_is_parked_until_its_next_use(tmp_path: Path) -> None:
         service.post(f"{busy}/run", code="import threading as t; e = t.Event(); t.Thread(target=e.wait).start()")
         for _ in range(2):
             wait_until(lambda: service.client.get(parked).json()["parked"])
-            assert len(containers_of(service.process.pid)) == 1
+            wait_until(lambda: len(containers_of(service.process.pid)) == 1)  # its container ends just now
             assert service.post(f"{parked}/run", code="x + 1").json()["value"] == "42"
         assert service.client.get(busy).json()["parked"] is False
         assert service.post(f"{busy}/run", code="e.is_set()").json()["value"] == "False"
