@@ -90,8 +90,9 @@ def defaults() -> dict[str, Any]:
     Raises:
         SandboxOptionError: the file or a variable has something that is not allowed. Its text names the origin.
     """
-    # Without os.environ.items(), which decodes each variable.
-    values = {name: os.environ[name] for name in map(os.fsdecode, os.environb) if name.startswith(PREFIX)}
+    # Not from os.environ.items(), which decodes each variable.
+    names = [os.fsdecode(name) for name in os.environb if name.startswith(PREFIX.encode())]
+    values = {name: os.environ[name] for name in names}
     path = file_path()
     try:
         about = os.stat(path)
