@@ -89,7 +89,7 @@ SETTINGS = {
 }
 USES = """
 import asyncio, sys
-from pysbx import Sandbox, run_code, run_code_async, sandbox
+from pysbx import Sandbox, SandboxError, run_code, run_code_async, sandbox
 
 for source, expected in {
     "import sys; print(1); print(2, file=sys.stderr)": ("1\\n", "2\\n", 0, None),
@@ -109,6 +109,10 @@ with Sandbox() as session:
             assert fork.run("x").value == "1"
     except Exception as error:
         assert "started cold" in str(error), error
+try:
+    assert run_code("add(1), add(2)", tools={"add": lambda number: number + 1}).value == "(2, 3)"
+except SandboxError as error:
+    assert "eventlet" in sys.modules and "with eventlet no other thread runs" in str(error), error
 if "uvloop" in sys.modules:
     assert asyncio.run(run_code_async("5")).value == "5"
 """
@@ -138,6 +142,8 @@ def test_code_that_changes_the_sockets_of_its_sandbox() -> None:
         with session.terminal("echo hello") as terminal:
             assert terminal.read(10) == b"hello\r\n"
         assert session.run("6 * 7").value == "42"
+    change = "for number in range(3, 20):\n    try: os.set_blocking(number, False)\n    except OSError: pass"
+    assert run_code(f"import os\n{change}\nadd(1), add(2)", tools={"add": lambda number: number + 1}).value == "(2, 3)"
 
 
 def test_a_sandbox_that_cannot_answer_is_an_error() -> None:

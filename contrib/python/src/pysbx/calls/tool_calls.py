@@ -28,7 +28,7 @@ from pysbx.base import log
 from pysbx.calls.decode import decode
 from pysbx.calls.tools import Tools, bound_names
 from pysbx.container import unpatched
-from pysbx.errors import SerializationError
+from pysbx.errors import SandboxError, SerializationError
 from pysbx.inside import frames
 from pysbx.inside.encode import encode
 from pysbx.inside.refusal import Unserializable
@@ -210,7 +210,7 @@ def _is_plain(arguments: list[Any]) -> bool:
 class _Run:
     """The calls of one run: reads them in a thread, and sends their answers."""
 
-    def __init__(self, host: ToolHost, ours: socket.socket) -> None:
+    def __init__(self, host: ToolHost, ours: unpatched.socket) -> None:
         tools = host.tools
         self.host, self.socket = host, ours
         self.context = contextvars.copy_context()
@@ -366,8 +366,10 @@ class ToolHost:
     @contextlib.contextmanager
     def connect(self) -> Iterator[tuple[Message, int]]:
         """Answer calls while the block runs. Yield what a request says of the tools, and the socket to pass with it."""
-        ours, theirs = socket.socketpair()
-        with theirs:
+        if not hasattr(select, "poll"):
+            raise SandboxError("tools: with eventlet no other thread runs while this one waits for the sandbox")
+        ours, theirs = unpatched.make_pair()
+        with contextlib.closing(theirs):
             run = _Run(self, ours)
             self.connected = True
             try:

@@ -217,7 +217,11 @@ class Connection:
     def _take(self, parts: list[bytes], size: int) -> bytes:
         """Return so many bytes; parts has those that have come already."""
         while (got := sum(map(len, parts))) < size:
-            parts.extend(map(os.read, (self.descriptor,), (min(size - got, CHUNK),)))  # in one step, as above
+            try:
+                parts.extend(map(os.read, (self.descriptor,), (min(size - got, CHUNK),)))  # in one step, as above
+            except BlockingIOError:
+                os.set_blocking(self.descriptor, True)
+                continue
             if not parts[-1]:
                 raise EOFError
         return b"".join(parts)
