@@ -240,13 +240,19 @@ PYTHON
 }
 
 # bats test_tags=user
-@test "the store has mode 0700; one that others can read is not used" {
+@test "the store has mode 0700; one that others can read, or a link to one, is not used" {
     runtime warm build --bundle bundle
     [[ $(stat -c %a "$(warm_store)") == 700 && $(stat -c %a "$(warm_store)/$(key)") == 400 ]]
     chmod 0750 "$(warm_store)"
     fails 1 "is open to others" warm -c 'print(6 * 7)'
     prints 42 either -c 'print(6 * 7)'
     fails 1 "is open to others" runtime warm list
+    chmod 0700 "$(warm_store)"
+    mv "$(warm_store)" real
+    ln -s "$PWD/real" "$(warm_store)"
+    expect 1 warm -c 'print(6 * 7)'
+    expect 1 runtime warm list
+    rm "$(warm_store)"
 }
 
 @test "warm.json: a mistake is an error with file and position" {

@@ -204,23 +204,6 @@ static void test_earlier_versions(void)
     store_close(&again);
 }
 
-static void test_directory(void)
-{
-    struct error err;
-    struct store other;
-    struct stat st;
-    ok(fstat(store.dir, &st) == 0 && (st.st_mode & 07777) == 0700, "the directory is created with mode 0700");
-    const char *open_to_all = arena_printf(&arena, "%s/all", base),
-               *link = arena_printf(&arena, "%s/link", base);
-    if (mkdir(open_to_all, 0700) < 0 || chmod(open_to_all, 0750) < 0 || symlink(store.path, link) < 0)
-        bail_out("cannot prepare directories");
-    is_int(store_open(open_to_all, true, &other, &err), -EPERM,
-           "a directory that others can read is refused");
-    ok(store_open(link, true, &other, &err) < 0, "a link is not followed");
-    is_int(store_open(arena_printf(&arena, "%s/none", base), false, &other, &err), -ENOENT,
-           "looking creates nothing");
-}
-
 static void test_life(void)
 {
     struct warm_key key = key_of("life");
@@ -253,32 +236,6 @@ static void test_life(void)
     is_int(answer(&key), STORE_BUILD, "too old: rebuilt");
     age_file(key.name, -7200);
     is_int(answer(&key), STORE_BUILD, "from the future: rebuilt");
-    empty_store();
-}
-
-static void test_bare(void)
-{
-    struct warm_key key = key_of("bare");
-    struct store_entry entry;
-    struct store_question question = {.key = &key, .config = &config, .bare = true, .look = true};
-    ask_as(&question, &entry);
-    is_int(entry.answer, STORE_COLD, "a bare interpreter, looked at: the first run is cold");
-    is_int(count_files(), 0, "and looking leaves no note");
-    question.look = false;
-    ask_as(&question, &entry);
-    is_int(entry.answer, STORE_COLD, "the first run is cold");
-    ask_as(&question, &entry);
-    is_int(entry.answer, STORE_BUILD, "the second builds the snapshot");
-    is_int(commit(&key, &entry, 1), 0, "made");
-    ok(!there(&key, ".seen") && !there(&key, ".lock"), "only the snapshot and its checksum remain");
-
-    struct warm_key once = key_of("once");
-    config.second_run = false;
-    question.key = &once;
-    ask_as(&question, &entry);
-    is_int(entry.answer, STORE_BUILD, "secondRun false: the first run builds it");
-    store_release(&store, &entry);
-    is_int(count_files(), 2, "a release leaves nothing");
     empty_store();
 }
 
@@ -627,10 +584,8 @@ int main(void)
         bail_out("cannot make a directory");
     umask(022);
     open_store();
-    test_directory();
     test_earlier_versions();
     test_life();
-    test_bare();
     test_failure();
     test_failure_within_limits();
     test_failure_with_damaged_limits();
@@ -646,8 +601,6 @@ int main(void)
     test_prune();
     store_close(&store);
     (void)rmdir(arena_printf(&arena, "%s/warm", base));
-    (void)rmdir(arena_printf(&arena, "%s/all", base));
-    (void)unlink(arena_printf(&arena, "%s/link", base));
     (void)rmdir(base);
     arena_free(&arena);
     return done_testing();
