@@ -57,9 +57,15 @@ class Drawn:
 """
 
 
+def usual(virtualenv: str) -> SandboxOptions:
+    """Return options whose snapshot has matplotlib, because an import of it costs more than a figure."""
+    preload = ["matplotlib.pyplot"]
+    return {"virtualenv": virtualenv, "memory_mb": 1024, "preload": preload, "warm": "require", "timeout_sec": 60}
+
+
 def check(program: str, names: list[str], **options: Unpack[SandboxOptions]) -> None:
     """Run a program, and look at its figures."""
-    options |= {"timeout_sec": 5 if "while" in program else 30, "memory_mb": 1024}
+    options |= {"timeout_sec": 5 if "sleep" in program else 30, "memory_mb": 1024}
     done = run_code(START + program, **options)
     assert sorted(done.artifacts) == sorted(names), done.stderr
     for name, content in done.artifacts.items():
@@ -72,7 +78,7 @@ def check(program: str, names: list[str], **options: Unpack[SandboxOptions]) -> 
 
 @pytest.mark.parametrize(("program", "names"), PROGRAMS, ids=[program[:70] for program, _ in PROGRAMS])
 def test_every_way_to_show_a_figure(program: str, names: list[str], virtualenv: str) -> None:
-    check(program, names, virtualenv=virtualenv, warm="require", preload=["matplotlib.pyplot"])
+    check(program, names, **usual(virtualenv))
 
 
 @pytest.mark.parametrize(("program", "names"), [PROGRAMS[number] for number in (2, 15, 18, 21)])
@@ -107,25 +113,25 @@ def test_an_animation_is_one_figure(virtualenv: str) -> None:
         ("film.save('/output/film.gif', writer=PillowWriter()); plt.close()", ["film.gif"]),
         ("_ = film.to_jshtml()", ["figure-1.png"]),
     ):
-        done = run_code(f"{START}{FILM}{save}", virtualenv=virtualenv, memory_mb=1024, timeout_sec=60)
+        done = run_code(f"{START}{FILM}{save}", **usual(virtualenv))
         assert (list(done.artifacts), done.exit_code) == (names, 0), done.stderr
 
 
 def test_a_picture_that_an_object_draws_of_itself_is_no_figure_as_well(virtualenv: str) -> None:
     for show in ("Drawn()", "display(Drawn())"):
-        done = run_code(f"{START}{DRAWN}{show}", virtualenv=virtualenv, memory_mb=1024)
+        done = run_code(f"{START}{DRAWN}{show}", **usual(virtualenv))
         assert (len(done.displays), dict(done.artifacts)) == (1, {}), done.stderr
         assert "image/png" in done.displays[0]
 
 
 def test_figures_of_one_program_are_different(virtualenv: str) -> None:
-    done = run_code(f"{START}{PLOT} plt.show(); {BAR} plt.show()", virtualenv=virtualenv, memory_mb=1024)
+    done = run_code(f"{START}{PLOT} plt.show(); {BAR} plt.show()", **usual(virtualenv))
     assert len(set(done.artifacts.values())) == 2
 
 
 def test_a_session_returns_each_figure_once(virtualenv: str) -> None:
     runs = ((f"{START}{PLOT} plt.show()", 1), ("1 + 1", 0), (f"{BAR} plt.show()", 1), (f"{PLOT} 1", 1), ("'done'", 0))
-    with Sandbox(virtualenv=virtualenv, memory_mb=1024, preload=["matplotlib.pyplot"]) as session:
+    with Sandbox(**usual(virtualenv)) as session:
         for source, count in runs:
             assert len(session.run(source).artifacts) == count
         assert len(session.run(f"{PLOT} plt.savefig('a.png')").artifacts) == 1
@@ -133,7 +139,7 @@ def test_a_session_returns_each_figure_once(virtualenv: str) -> None:
 
 
 def test_what_a_figure_cannot_do_is_an_error_of_the_code(virtualenv: str) -> None:
-    done = run_code(f"{START}{PLOT} plt.title('$\\\\frac$'); 5", virtualenv=virtualenv, memory_mb=1024)
+    done = run_code(f"{START}{PLOT} plt.title('$\\\\frac$'); 5", **usual(virtualenv))
     assert done.exit_code == 1
     assert done.error is not None and done.error.type == "ValueError"
     assert "ValueError" in done.stderr
