@@ -473,8 +473,8 @@ def test_interrupts_at_any_moment_leave_the_session() -> None:
 
 def test_an_interrupt_behind_the_code_is_an_error_of_the_run() -> None:
     with Sandbox() as session:
-        strike = "import os\nlook = os.listdir\ndef strike(top):\n    os.listdir = look\n    os.kill(os.getpid(), 2)\n"
-        error = session.run(f"x = 41\n{strike}\nos.listdir = strike").error  # open files are looked for with it
+        strike = "import os\nlook = os.stat\ndef strike(path):\n    os.stat = look\n    os.kill(os.getpid(), 2)\n"
+        error = session.run(f"x = 41\n{strike}\nos.stat = strike").error  # open files are looked for with it
         assert error is not None and error.type == "KeyboardInterrupt"
         assert session.run("x + 1").value == "42"
 
