@@ -263,7 +263,7 @@ with_value() {
     prints $'NoNewPrivs:\t1' runtime exec box grep NoNewPrivs /proc/self/status
     is_rootless && return
     prints "1 2 2 5 6 7 8" runtime exec -g 6,7 -g 8 box sh -c 'echo $(id -u) $(id -g) $(id -G)'
-    for group in '' 6, staff -1 4294967295; do expect 255 runtime exec -g "$group" box true; done
+    for group in '' '6,' staff -1 4294967295; do expect 255 runtime exec -g "$group" box true; done
     make_bundle_with 'del process["capabilities"]' sleep 1000
     runtime run --detach --bundle bundle powerless </dev/null >/dev/null 2>&1
     prints 20 runtime exec --cap KILL powerless sed -n 's/^CapBnd:.0*//p' /proc/self/status

@@ -32,7 +32,7 @@ FORGETS = "kept = [object() for _ in range(50000)]", "kept = dict.fromkeys(range
 
 @dataclass
 class Model:
-    """What a session must have.
+    """The names and files that a session must have.
 
     Attributes:
         state: names with lists of numbers.

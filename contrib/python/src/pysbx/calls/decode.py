@@ -49,7 +49,7 @@ HASHING_SEC_EACH = 1e-6
 DATETIME = 3
 # ZoneInfo looks a key up as a file, and as a part of the package tzdata.
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
-# What to do about a class that is not expected. Tools in the sandbox have another advice.
+# The advice about a class that is not expected. Tools in the sandbox have another one.
 UNEXPECTED = "define or import it in the function's module, or name it in types="
 # The type of the content of each kind of labels: see frames.make_index.
 LABELS = dict.fromkeys(("range", "object", "string", "zone", "categories", "levels"), "list") | {"array": "ndarray"}

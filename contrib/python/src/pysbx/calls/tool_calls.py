@@ -82,7 +82,7 @@ class _Threads:
                     if me in self._idle:
                         self._idle.remove(me)
                         return
-                woken.acquire()  # it has got something to do just now
+                woken.acquire()  # there is something to do now
 
 
 _threads = _Threads()

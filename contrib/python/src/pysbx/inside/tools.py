@@ -119,7 +119,7 @@ class Connection:
         self._waiting: dict[int, Future[tuple[int, bytes]]] = {}
         self._numbers = itertools.count(1)
         self._open = True
-        # The lock that the caller who reads answers holds, and its thread. Only "with" surely gives a lock back when an
+        # The lock of the caller that reads answers, and its thread. Only "with" surely gives a lock back when an
         # exception of a signal comes.
         self._reader = (_thread.allocate_lock(), 0)
         self._answer: tuple[Any, list[bytes]] = (None, [])  # the head of the present one, and parts of what comes next
