@@ -472,6 +472,7 @@ class Sandbox(Filed):
             SandboxError: the checkpoint is of another session, or was removed; or it cannot be restored.
         """
         with self._lock:
+            self._refuse_fork()
             if checkpoint not in self._checkpoints:
                 raise SandboxError("the checkpoint is of another session, or was removed")
             self._replace(checkpoint.saved)

@@ -213,12 +213,16 @@ class Core(ABC):
 
         return not reaper.owns(self._container.name)
 
-    def _started(self) -> tuple[Container, Bundle]:
-        if self._ended:
-            raise SandboxError(f"the session has ended: {self._ended}")
+    def _refuse_fork(self) -> None:
+        """Raise an error in a fork of the process that has the session."""
         if self._is_of_parent:
             advice = "make another one here, or attach() to its reference"
             raise SandboxError(f"the session belongs to the process of which this one is a fork: {advice}")
+
+    def _started(self) -> tuple[Container, Bundle]:
+        if self._ended:
+            raise SandboxError(f"the session has ended: {self._ended}")
+        self._refuse_fork()
         if self._paused:
             raise SandboxPausedError("the session is paused: resume() it first")
         if self._parked is not None:
