@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,6 +128,31 @@ def test_uses_of_a_session_take_turns_and_the_loop_goes_on() -> None:
         assert (await session.run("seen")).value == "[1, 2]"
 
     asyncio.run(in_session(test))
+
+
+def test_a_session_whose_making_is_cancelled_is_closed() -> None:
+    async def cancelled(making: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.ensure_future(making)
+        await asyncio.sleep(0.004)
+        task.cancel()
+        await asyncio.wait([task])
+        for made in [] if task.cancelled() else task.result() if isinstance(task.result(), list) else [task.result()]:
+            await made.close()
+
+    async def main() -> None:
+        async with AsyncSandbox(ready=0, warm="require") as session:
+            await session.run("x = 1")
+            before = len(os.listdir("/proc/self/fd"))
+            for _ in range(4):
+                await cancelled(session.fork())
+                await cancelled(session.fork(2))
+                await cancelled(AsyncSandbox(ready=0).__aenter__())
+            until = time.monotonic() + 10
+            while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < until:
+                await asyncio.sleep(0.01)
+            assert len(os.listdir("/proc/self/fd")) == before
+
+    asyncio.run(main())
 
 
 def test_a_fork() -> None:

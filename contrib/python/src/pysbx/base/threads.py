@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from pysbx.errors import SandboxError
@@ -95,15 +95,27 @@ async def run_in_thread(work: Callable[[int], T]) -> T:
         waiting.cancel()  # the loop may be closed before the call has ended
 
 
+def _discard(discard: Callable[[T], None], future: Future[T]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        discard(future.result())
+
+
 # Seconds between two interrupts of code that goes on.
 AGAIN_SEC = 0.5
 
 
-async def run_interrupted(work: Callable[[], T], interrupt: Callable[[], None]) -> T:
+async def run_interrupted(
+    work: Callable[[], T], interrupt: Callable[[], None], discard: Callable[[T], None] | None = None
+) -> T:
     """Run a call in a thread and return what it returns. If the task is cancelled, the call is interrupted.
 
     The task waits for the end of the call, and interrupts it again if it goes on. If the task is cancelled a second
     time, it does not wait.
+
+    Args:
+        work: the call.
+        interrupt: interrupts it.
+        discard: is given what the call returns if its task was cancelled.
     """
     _check_loop()
     future: Future[T] = _pool().submit(contextvars.copy_context().run, work)
@@ -113,6 +125,8 @@ async def run_interrupted(work: Callable[[], T], interrupt: Callable[[], None]) 
         await asyncio.wait([waiting])
         return waiting.result()
     except asyncio.CancelledError:
+        if discard is not None:
+            future.add_done_callback(partial(_discard, discard))
         while not future.cancel() and not future.done():
             await asyncio.to_thread(interrupt)
             await asyncio.wait([waiting], timeout=AGAIN_SEC)

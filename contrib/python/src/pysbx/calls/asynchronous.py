@@ -74,6 +74,11 @@ async def run_code_async(
     )
 
 
+def _close_all(sessions: Iterable[Sandbox]) -> None:
+    for one in sessions:
+        one.close()
+
+
 class AsyncTerminal:
     """A program at a terminal, for asyncio: see Terminal. Close it, or use it in an `async with` statement.
 
@@ -189,18 +194,18 @@ class AsyncSandbox:
 
     async def __aenter__(self) -> AsyncSandbox:
         """Start the session."""
-        await self._use(self.sandbox.__enter__)
+        await self._use(self.sandbox.__enter__, Sandbox.close)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         """End the session and all its processes."""
         await self.close()
 
-    async def _use(self, work: Callable[[], T]) -> T:
+    async def _use(self, work: Callable[[], T], discard: Callable[[T], None] | None = None) -> T:
         async with self._turn:
             if self.sandbox._tools is not None:
                 self.sandbox._tools.loop = asyncio.get_running_loop()
-            return await run_interrupted(work, self.sandbox.interrupt)
+            return await run_interrupted(work, self.sandbox.interrupt, discard)
 
     @property
     def _blocking(self) -> Sandbox:
@@ -261,8 +266,8 @@ class AsyncSandbox:
     async def fork(self, count: int | None = None) -> AsyncSandbox | list[AsyncSandbox]:
         """Return a second session that continues from the state of this one, or several: see Sandbox.fork."""
         if count is None:
-            return self._of(await self._use(self.sandbox.fork))
-        forks = await self._use(lambda: self.sandbox.fork(count))
+            return self._of(await self._use(self.sandbox.fork, Sandbox.close))
+        forks = await self._use(lambda: self.sandbox.fork(count), _close_all)
         return [self._of(one) for one in forks]
 
     @classmethod
@@ -283,7 +288,7 @@ class AsyncSandbox:
     ) -> AsyncSandbox:
         """Return a session that continues from a file of snapshot(): see Sandbox.restore."""
         made = cls(on_stdout=on_stdout, on_stderr=on_stderr, tools=tools, **changes)
-        await made._use(lambda: made.sandbox._begin_from(path_or_name))
+        await made._use(lambda: made.sandbox._begin_from(path_or_name), lambda _: made.sandbox.close())
         return made
 
     @property
