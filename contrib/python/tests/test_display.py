@@ -33,6 +33,10 @@ class Named(Bundle):
 class Anything:
     def __repr__(self): return 'anything'
     def __getattr__(self, name): return lambda *_: 1/0
+class Comparable(type):
+    def __eq__(self, other): return self is other  # so it has no hash
+class Compared(metaclass=Comparable):
+    def __repr__(self): return 'compared'
 """
 FORMS = {
     "text/plain": "plain",
@@ -49,7 +53,8 @@ def test_a_value_has_all_its_forms() -> None:
     done = run_code(f"{RICH}\nBundle()")
     assert (done.value, done.displays) == ("bundle", (BUNDLE,))
     assert run_code(f"{RICH}\nNamed()").displays == (BUNDLE,)
-    for source, value in (("6 * 7", "42"), ("Anything()", "anything"), ("Rich", "<class '__main__.Rich'>")):
+    plain = {"6 * 7": "42", "Anything()": "anything", "Compared()": "compared", "Rich": "<class '__main__.Rich'>"}
+    for source, value in plain.items():
         done = run_code(f"{RICH}\n{source}")
         assert (done.value, done.displays, done.error) == (value, (), None)
 

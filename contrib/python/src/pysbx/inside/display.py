@@ -32,7 +32,7 @@ METHODS = {
 PLAIN = "text/plain"
 MAX_TEXT = 64 * 1024
 # The classes whose objects have no other form, and whose repr() runs no other code.
-PLAIN_TYPES = frozenset((int, float, complex, bool, str, bytes))
+PLAIN_TYPES = (int, float, complex, bool, str, bytes)
 # Of a printed table: the stream is no terminal, and a model cannot ask for the rest.
 WIDTH, MAX_COLUMNS = 200, 100
 MAX_TYPES, MAX_BUNDLES = 32, 1000
@@ -120,7 +120,8 @@ def _plain(value: Any, bundle: dict[str, str]) -> str:
 
 def show_value(value: Any) -> str:
     """Keep the value of a last expression if it has a form besides plain text, and return the latter."""
-    if type(value) in PLAIN_TYPES or figures.output_value(value):
+    # Not with "in": the class of a class may compare, or refuse to hash.
+    if any(type(value) is one for one in PLAIN_TYPES) or figures.output_value(value):
         return repr(value)[:MAX_TEXT]
     bundle = bundle_of(value)
     with figures.quiet():
