@@ -608,7 +608,7 @@ def test_each_call_is_in_the_log_without_its_arguments(caplog: pytest.LogCapture
     assert all("bytes of arguments" in line and "bytes of answer" in line for line in said)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "if", "_x", "print", "input", "exit", "KeyError", "open", "search"])
+@pytest.mark.parametrize("name", ["", "a b", "if", "_x", "print", "input", "KeyError", "open", "ToolError", "search"])
 def test_what_is_no_tool_is_refused(name: str) -> None:
     given: Any = [search] if name == "search" else {name: search}
     uncallable: Any = {"search": name}

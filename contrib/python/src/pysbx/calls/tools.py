@@ -90,8 +90,8 @@ class Tools:
 
 
 def is_pythons_own(name: str) -> bool:
-    """Tell whether a name is a keyword, or that of a thing that every program has."""
-    return keyword.iskeyword(name) or name in PYTHONS_OWN
+    """Tell whether a name is a keyword, or that of a thing that every program with tools has."""
+    return keyword.iskeyword(name) or name in PYTHONS_OWN or name == "ToolError"
 
 
 def _number(name: str, given: object, most: int) -> int:
