@@ -39,7 +39,12 @@ def test_install_writes_units_and_uninstall_removes_them(tmp_path: Path, capsys:
     assert f"ExecStart={sys.executable} -I -m pysbx serve --listen systemd" in found["pysbx.service"]
     assert found["pysbx.service"].count('--memory 1024 --allow-package "a b$$c%%d"\n') == 1
     assert "enable --now pysbx.socket" in said
+    assert "restart" not in said
+    # What systemd runs already keeps its options and its address until it is restarted.
+    assert main(["service", "install", "--prefix", str(tmp_path), "--listen", "127.0.0.1:8000"]) == 0
+    assert capsys.readouterr().out.endswith("try-restart pysbx.service\n")
     assert main(["service", "install", "--prefix", str(tmp_path), "--", "--memory", "512"]) == 0
+    assert capsys.readouterr().out.endswith("try-restart pysbx.socket pysbx.service\n")
     assert "--memory 512" in next(path for path in installed(tmp_path) if path.name == "pysbx.service").read_text()
     assert main(["service", "uninstall", "--prefix", str(tmp_path)]) == 0
     assert installed(tmp_path) == []
@@ -78,6 +83,7 @@ def test_an_option_cannot_add_a_line() -> None:
         (["--memroy", "1024"], "unrecognized arguments: --memroy"),
         (["--memory", "much"], "--memory"),
         (["--token-file", "tokens"], "--token-file: 'tokens' must be an absolute path"),
+        (["--listen", "127.0.0.1:8000"], "--listen: name the address before '--'"),
         (["--tls-cert=../cert.pem"], "--tls-cert: '../cert.pem' must be an absolute path"),
     ],
 )

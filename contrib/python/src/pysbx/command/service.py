@@ -98,11 +98,13 @@ def check_options(options: list[str]) -> None:
 
     Raises:
         SystemExit: `pysbx serve` does not take the options. The reason has been printed.
-        ValueError: the name of a file is relative.
+        ValueError: the name of a file is relative, or there is an address.
     """
     parser = argparse.ArgumentParser(prog="pysbx service install --", add_help=False)
     add_serve(parser)
     given = parser.parse_args(options)
+    if given.listen:
+        raise ValueError("service: --listen: name the address before '--': the service listens where pysbx.socket does")
     for name in FILE_OPTIONS:
         path = getattr(given, name)
         if path and not Path(path).is_absolute():
@@ -150,6 +152,7 @@ def _install(arguments: argparse.Namespace, places: dict[str, Path], *, system: 
                 f"service: '{path}' was changed, or was not written by this command: move your changes to a drop-in, "
                 "or replace it with --force"
             )
+    before = {path: path.read_bytes() for path in texts if path.exists()}
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
@@ -158,6 +161,10 @@ def _install(arguments: argparse.Namespace, places: dict[str, Path], *, system: 
     if system:
         print("systemd-sysusers")
     print(f"systemctl {user}daemon-reload\nsystemctl {user}enable --now pysbx.socket")
+    if places["pysbx.service"] in before:
+        socket = places["pysbx.socket"]
+        moved = "" if before.get(socket) == texts[socket].encode() else "pysbx.socket "
+        print(f"systemctl {user}try-restart {moved}pysbx.service")
     return 0
 
 
