@@ -52,9 +52,14 @@ static struct shown_item item_of(struct arena *a, const struct store_item *item)
 static bool look_into(struct arena *a, const struct store *store, struct shown_item *item)
 {
     struct store_entry entry;
-    struct error ignored = {0};
+    struct error unfit = {0};
     struct manifest_facts facts;
-    int ret = store_open_item(a, store, item->key, false, &entry, &ignored);
+    int ret = store_open_item(a, store, item->key, false, &entry, &unfit);
+    if (ret == -ENOTSUP) { /* another version of the runtime has made it */
+        item->state = "stale";
+        item->stale = arena_strdup(a, unfit.text);
+        return true;
+    }
     if (ret < 0) {
         item->state = "damaged";
         return ret != -ENOENT;

@@ -151,13 +151,15 @@ PYTHON
     [[ -z $(store_files) ]]
 }
 
-@test "warm verify: a snapshot of another version of the runtime is not damaged" {
+@test "warm verify, warm list: a snapshot of another version of the runtime is stale, not damaged" {
     runtime warm build --bundle bundle
     image=$(warm_store)/$(key)
     chmod u+w "$image"
     printf '\1\0\0\0' | dd of="$image" bs=1 seek=8 conv=notrunc status=none # snapshot_header.format
     fails 1 "the snapshot has format 1" runtime warm verify "$(key)"
     prints "" runtime warm verify
+    [[ $(snapshot state) == stale ]]
+    [[ $(snapshot stale) == *": the snapshot has format 1, this runtime reads "* ]]
 }
 
 @test "warm verify, warm list: a snapshot that is removed in the meantime is not reported as damaged" {
