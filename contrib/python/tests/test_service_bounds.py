@@ -189,6 +189,14 @@ def test_what_an_extra_brings_is_named() -> None:
     )
 
 
+def test_mcp_needs_nothing_that_other_extras_bring() -> None:
+    hidden = "for name in ('fastapi', 'prometheus_client', 'wsproto'): sys.modules[name] = None"
+    program = f"import sys\n{hidden}\nfrom pysbx.command import main\nsys.exit(main(['mcp', '--best-effort']))"
+    begun = [PROGRAM[0], "-c", program]
+    done = subprocess.run(begun, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (done.returncode, "is missing" in done.stderr) == (0, False), done.stderr
+
+
 def test_a_socket_is_its_users_and_one_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "s"
     address = access.parse_address(f"unix:{path}")

@@ -1,4 +1,4 @@
-"""How a run went, as JSON: the fields of Execution, in a form that every client can read."""
+"""How a run went, and what is at a path, as JSON: in a form that every client can read. MCP has it without FastAPI."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pysbx.calls.execution import Execution
 from pysbx.calls.processes import Process
 from pysbx.container.artifacts import MAX_LEFT_OUT
 from pysbx.errors import Violation
-from pysbx.service.connections.json_bounds import MAX_FILES
-from pysbx.service.connections.problems import clean
+from pysbx.frameworks.workspace import Entry, Workspace
+from pysbx.service.connections.json_bounds import LISTED, MAX_FILES
+from pysbx.service.connections.problems import REFUSED, Problem, clean
 
 
 class Failure(BaseModel):
@@ -183,3 +184,44 @@ def process_list(processes: Iterable[Process]) -> ProcessList:
     return ProcessList(
         processes=[ProcessInfo(pid=one.pid, command=clean(one.command), exit_code=one.last_code) for one in processes]
     )
+
+
+class EntryInfo(BaseModel):
+    """A file or directory; of a link, what it leads to."""
+
+    name: str
+    path: str
+    kind: str = Field(description="file, directory or other")
+    size: int
+    mtime: float = Field(description="when it was changed, in seconds since 1970")
+
+
+class EntryList(BaseModel):
+    """The entries of a directory by name."""
+
+    entries: list[EntryInfo]
+
+
+class RealPath(BaseModel):
+    """A path without links."""
+
+    path: str
+
+
+def info_of(entry: Entry) -> EntryInfo:
+    """Return an entry in its other form."""
+    return EntryInfo(
+        name=clean(entry.name), path=clean(entry.path), kind=entry.kind, size=entry.size, mtime=entry.mtime
+    )
+
+
+def listed(workspace: Workspace, path: str) -> list[EntryInfo]:
+    """Return the entries of a directory.
+
+    Raises:
+        Problem: it has too many.
+    """
+    found = workspace.list(path)
+    if len(found) > LISTED:
+        raise Problem(REFUSED, f"{path}: it has {len(found)} entries, and {LISTED} are listed at most: list by code")
+    return list(map(info_of, found))

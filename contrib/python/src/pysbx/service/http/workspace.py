@@ -9,11 +9,11 @@ from fastapi import FastAPI, Query
 from pydantic import BaseModel, Field
 
 from pysbx.calls.program import Completed
-from pysbx.frameworks.workspace import Entry, Workspace
-from pysbx.service.connections.json_bounds import LISTED
-from pysbx.service.connections.problems import REFUSED, Problem, clean, meant, text_or_base64
+from pysbx.frameworks.workspace import Workspace
+from pysbx.service.connections.problems import clean, meant, text_or_base64
 from pysbx.service.http.bodies import NO_CONTENT, Binary, content_of
 from pysbx.service.http.commands import ShellCommand
+from pysbx.service.http.report import EntryInfo, EntryList, RealPath, info_of, listed
 from pysbx.service.sandboxes.jobs import Jobs
 from pysbx.service.sandboxes.sessions import Session, Sessions
 
@@ -41,51 +41,10 @@ class Done(BaseModel):
     started: bool
 
 
-class EntryInfo(BaseModel):
-    """A file or directory; of a link, what it leads to."""
-
-    name: str
-    path: str
-    kind: str = Field(description="file, directory or other")
-    size: int
-    mtime: float = Field(description="when it was changed, in seconds since 1970")
-
-
-class EntryList(BaseModel):
-    """The entries of a directory by name."""
-
-    entries: list[EntryInfo]
-
-
-class RealPath(BaseModel):
-    """A path without links."""
-
-    path: str
-
-
 def done_of(done: Completed) -> Done:
     """Return how a command ended in its other form."""
     streams = {"stdout": text_or_base64(done.stdout), "stderr": text_or_base64(done.stderr)}
     return Done.model_validate({"exit_code": done.exit_code, "started": done.started, **streams})
-
-
-def info_of(entry: Entry) -> EntryInfo:
-    """Return an entry in its other form."""
-    return EntryInfo(
-        name=clean(entry.name), path=clean(entry.path), kind=entry.kind, size=entry.size, mtime=entry.mtime
-    )
-
-
-def listed(workspace: Workspace, path: str) -> list[EntryInfo]:
-    """Return the entries of a directory.
-
-    Raises:
-        Problem: it has too many.
-    """
-    found = workspace.list(path)
-    if len(found) > LISTED:
-        raise Problem(REFUSED, f"{path}: it has {len(found)} entries, and {LISTED} are listed at most: list by code")
-    return list(map(info_of, found))
 
 
 def add_workspace(app: FastAPI, jobs: Jobs, sessions: Sessions, find: Callable[[str], Session]) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from pysbx.frameworks.workspace import Workspace
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import OUTPUT, Problem, meant, text_or_base64
-from pysbx.service.http.workspace import EntryInfo, EntryList, RealPath, info_of, listed
+from pysbx.service.http.report import EntryInfo, EntryList, RealPath, info_of, listed
 from pysbx.service.mcp.tool_calls import RunTimeout, SessionId
 from pysbx.service.mcp.tool_results import MAX_RESULT, size_of
 from pysbx.service.sandboxes.sessions import Sessions
