@@ -185,6 +185,21 @@ def test_run_exits_as_the_program() -> None:
     assert pysbx("run", "--timeout", "0.5", "-c", "while True: pass").returncode == 124
 
 
+@pytest.mark.parametrize(
+    ("code", "after", "said"),
+    [
+        ("import absent", ["--with", "absent"], "--with after the program is an argument of the program"),
+        ("input()", ["--stdin=-"], "--stdin after the program is an argument of the program"),
+        ("open('/output/a', 'w')", ["--output", "there"], "--output after the program is an argument of the program"),
+        ("import absent", ["--output", "there"], None),
+        ("print('--with')", ["--with", "x"], None),
+    ],
+)
+def test_an_option_that_is_advised_but_stands_after_the_program(code: str, after: list[str], said: str | None) -> None:
+    told = pysbx("run", "-c", code, *after).stderr
+    assert (said in told) if said else ("after the program" not in told), told
+
+
 def test_run_with_files_and_options(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("content")
     done = pysbx(

@@ -9,6 +9,7 @@ import errno
 import io
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -285,9 +286,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(as_json(done))
     else:
-        say("".join(_remarks(done, arguments)))
+        remarks = "".join(_remarks(done, arguments))
+        say(remarks + _misplaced(remarks, program["argv"]))
     say("".join(complaints))
     return code
+
+
+def _misplaced(remarks: str, argv: list[str]) -> str:
+    """Return a hint for the first option that remarks advise, and that is there already, after the program."""
+    given = {word.partition("=")[0] for word in argv}
+    for option in re.findall(r"--[a-z-]+", remarks):
+        if option in given:
+            return f"hint: {option} after the program is an argument of the program: put it right after 'pysbx run'\n"
+    return ""
 
 
 def _remarks(done: Execution, arguments: argparse.Namespace) -> Iterator[str]:
