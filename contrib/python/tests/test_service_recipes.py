@@ -72,7 +72,7 @@ def nginx(folder: Path, site: str) -> list[str]:
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 def test_nginx_gives_new_versions_of_librechat_a_key(tmp_path: Path) -> None:
     page = (RECIPES.parent / "docs/pages/how-to/dify-librechat.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```nginx\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     port, own = free_port(), free_port()
     addresses = (("172.17.0.1:8195", f"127.0.0.1:{port}"), ("172.17.0.1:8194", f"127.0.0.1:{own}"))
     command = nginx(tmp_path, changed(block, *addresses, (" TOKEN;", f" {TOKEN};")))
