@@ -40,7 +40,7 @@ def test_install_writes_units_and_uninstall_removes_them(tmp_path: Path, capsys:
     assert found["pysbx.service"].count('--memory 1024 --allow-package "a b$$c%%d"\n') == 1
     assert "enable --now pysbx.socket" in said
     assert "restart" not in said
-    # What systemd runs already keeps its options and its address until it is restarted.
+    # A service that runs already keeps its options and its address until it is restarted.
     assert main(["service", "install", "--prefix", str(tmp_path), "--listen", "127.0.0.1:8000"]) == 0
     assert capsys.readouterr().out.endswith("try-restart pysbx.service\n")
     assert main(["service", "install", "--prefix", str(tmp_path), "--", "--memory", "512"]) == 0
