@@ -224,7 +224,9 @@ def measure_calls(
 ) -> dict[str, dict[str, list[int]]]:
     """Run a program with this build and the one before, in turns; the latter's package is in the same tree."""
     builds: dict[str, dict[str, str]] = {"now": {}}
-    if before is not None and (source := before.parents[1] / "contrib/python/src").is_dir():
+    source = before and before.parents[1] / "contrib/python/src"
+    # Builds before the release 0.3.0 save no sessions.
+    if before and source and (source / ("pysbx/calls/saved.py" if name == "bench_saved.py" else "pysbx")).exists():
         builds["before"] = {"PYSBX_RUNTIME": str(before), "PYTHONPATH": str(source)}
     found: dict[str, dict[str, list[int]]] = {build: {} for build in builds}
     program = [PYTHON, str(Path(__file__).with_name(name)), str(max(count // TURNS, 1)), str(wheels)]
