@@ -166,17 +166,9 @@ EXPORTED long syscall(long number, long a, long b, long c, long d, long e, long 
 
 EXPORTED long syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-    long ret;
     if (number == __NR_getrandom)
         return draw((void *)a, (size_t)b, (unsigned)c, __builtin_return_address(0));
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(ret)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result(ret);
+    return result(system_call_long(number, a, b, c, d, e, f));
 }
 
 /* The status of a descriptor, which may be a standard stream: fstat(2), and its names in glibc before 2.33.
