@@ -80,7 +80,7 @@ PYTHON
     echo 'import sys; count = sum(name in ("<resume>", "<probe>") for name in sys.compiled)' >texts.py
     echo 'import texts; raise ImportError(texts.count)' >subject.py
     "$1" --import=texts python3 -c 'import texts; print(texts.count)'
-    "$1" --import=subject python3 -c 1 || true
+    ! "$1" --import=subject python3 -c 1
 }
 
 @test "the Python of the agent comes as byte code; another version of Python compiles the texts" {
