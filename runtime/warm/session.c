@@ -26,12 +26,11 @@ static int check_file(int fd, const char *path, bool owned, struct stat *st, str
         return error_set(err, -errno, "snapshot '%s'", path);
     if (!S_ISREG(st->st_mode))
         return error_text(err, -EINVAL, "snapshot '%s': it is not a regular file", path);
-    if ((owned && st->st_uid != geteuid()) || (st->st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return error_text(
-            err, -EPERM,
-            "snapshot '%s' is not private to the caller: it must belong to user %u and have mode "
-            "0600",
-            path, geteuid());
+    if ((st->st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        return error_text(err, -EPERM, "snapshot '%s' is not private: it must have mode 0600", path);
+    if (owned && st->st_uid != geteuid())
+        return error_text(err, -EPERM, "snapshot '%s' is not the caller's: it must belong to user %u", path,
+                          geteuid());
     return 0;
 }
 

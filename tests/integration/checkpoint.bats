@@ -323,7 +323,7 @@ print("restored", park())'
     fails 1 "other users must not be allowed to write there" runtime restore --image-path whole --bundle bundle copy
     chmod 0700 whole
     chmod 0644 whole/process-*
-    fails 1 "is not private to the caller" runtime restore --image-path whole --bundle bundle copy
+    fails 1 "is not private" runtime restore --image-path whole --bundle bundle copy
     expect 1 runtime state copy
 }
 

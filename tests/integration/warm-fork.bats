@@ -295,7 +295,7 @@ wait()'
     session 'if fork(): wait()'
     : >open
     chmod 0644 open
-    fails 1 "is not private to the caller" runtime warm save box "$(parked)" open
+    fails 1 "is not private" runtime warm save box "$(parked)" open
     (umask 077 && echo content >full)
     fails 1 "the file is not empty" runtime warm save box "$(parked)" full
     mkfifo pipe
@@ -307,7 +307,7 @@ wait()'
     fails 1 "it is not a regular file" continue_as_fork pipe
     fails 1 "open snapshot 'none': does not exist" continue_as_fork none
     chmod 0604 saved
-    fails 1 "is not private to the caller" continue_as_fork
+    fails 1 "is not private" continue_as_fork
 }
 
 @test "--snapshot: a builder's snapshot begins a program, and continues none" {

@@ -378,7 +378,7 @@ def test_another_base_or_none_is_named(session: Sandbox, tmp_path: Path) -> None
         (lambda taken: [taken.descriptor, taken.descriptor], "its base, snapshot '[0-9a-f]+', was changed or replaced"),
         (lambda taken: [taken.descriptor, taken.base, taken.base], "one or two descriptors must come"),
         (lambda taken: [os.open(f"/proc/self/fd/{taken.descriptor}", os.O_RDWR)], "is not for reading only"),
-        (lambda taken: [os.open("/etc/passwd", os.O_RDONLY)], "is not private"),
+        (lambda taken: [os.open("/etc/passwd", os.O_RDONLY)], "is not private: it must have mode 0600"),
         (lambda taken: [os.open("/", os.O_RDONLY)], "it is not a regular file"),
         (None, "its socket was closed before the snapshot came"),
     ],
