@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
-# buildah(1) by itself, root and rootless: `buildah run` and `buildah build` with --runtime. build.bats tests `podman
-# build`.
-# once: build.bats has the builds of a user
+# buildah(1) by itself: `buildah run` and `buildah build` with --runtime; `podman build` calls the runtime in the same way.
+# once: a build of a user calls the runtime with the same words
 
 load ../lib/podman.bash
 load ../lib/peers.bash

@@ -32,18 +32,6 @@ load ../lib/podman.bash
     [[ $stderr == *"interpreter or dynamic loader is missing: no such file or directory"* ]]
 }
 
-@test "podman run: an empty program name is 127" {
-    expect 127 podman run --rm --network none "$BUSYBOX" ""
-}
-
-@test "podman run: a file without execute permission is 126" {
-    fails 126 "permission denied" podman run --rm --network none "$BUSYBOX" /etc/passwd
-}
-
-@test "podman run: a directory is 126" {
-    expect 126 podman run --rm --network none "$BUSYBOX" /etc
-}
-
 @test "podman run: a failed start leaves nothing of the container" {
     expect 127 podman run --rm --name failed --network none "$BUSYBOX" no-such-program
     expect 1 podman container exists failed

@@ -57,12 +57,6 @@ load ../lib/podman.bash
     prints three podman exec --preserve-fds 1 sleeper sh -c 'cat <&3' 3<3.txt
 }
 
-@test "podman exec: joins the container's cgroup" {
-    needs_cgroups
-    start_sleeper --name sleeper
-    prints same podman exec sleeper sh -c 'test "$(cat /proc/self/cgroup)" = "$(cat /proc/1/cgroup)" && echo same'
-}
-
 @test "podman exec --detach: the process runs on after the command returns" {
     start_sleeper --name sleeper
     expect 0 podman exec -d sleeper sh -c 'sleep 0.3; touch /tmp/done'

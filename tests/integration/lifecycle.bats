@@ -31,12 +31,6 @@ logs_have() {
     [[ $(podman inspect --format '{{.State.ExitCode}}' stubborn) == 137 ]]
 }
 
-@test "podman run --stop-signal: podman stop sends this signal" {
-    start_trapper --stop-signal SIGUSR1
-    expect 0 podman stop --time 60 trapper
-    logs_have trapper "got USR1"
-}
-
 @test "podman rm: prints nothing on standard error and removes everything" {
     podman run --name ended --network none "$BUSYBOX" true
     expect 0 podman rm ended
@@ -62,12 +56,6 @@ logs_have() {
     expect 0 podman kill --signal 2 trapper
     expect 0 podman wait trapper
     logs_have trapper "got INT"
-}
-
-@test "podman kill: SIGKILL is exit code 137" {
-    start_sleeper --name sleeper
-    expect 0 podman kill sleeper
-    prints 137 podman wait sleeper
 }
 
 @test "podman kill: a container that has ended is an error" {
@@ -120,27 +108,6 @@ logs_have() {
     wait_for eval '[[ $(podman exec again wc -l </dev/null /runs) == 3* ]]'
 }
 
-@test "podman run --restart on-failure: is started again" {
-    podman run -d --name flaky --network none --restart on-failure:3 "$BUSYBOX" sh -c 'echo run >>/runs; exit 1' >/dev/null
-    wait_for eval '[[ $(podman inspect --format "{{.RestartCount}} {{.State.Status}}" flaky) == "3 exited" ]]'
-}
-
-@test "podman wait: returns when the container ends" {
-    podman run -d --name short --network none "$BUSYBOX" sh -c 'sleep 0.5; exit 6' >/dev/null
-    prints 6 podman wait short
-}
-
-@test "podman logs: both streams, as they were written" {
-    podman run --name talker --network none "$BUSYBOX" sh -c 'echo out; echo err >&2' >/dev/null 2>&1
-    prints out podman logs talker
-    [[ $stderr == err ]]
-}
-
-@test "podman logs --follow: ends with the container" {
-    podman run -d --name talker --network none "$BUSYBOX" sh -c 'echo one; sleep 0.3; echo two' >/dev/null
-    prints $'one\ntwo' podman logs --follow talker
-}
-
 @test "podman attach: output and input of a running container" {
     podman run -di --name echoer --network none "$BUSYBOX" sh -c 'read -r line; echo "got $line"; exit 4' >/dev/null
     shows "got a line" podman attach echoer <<<"a line"
@@ -164,12 +131,6 @@ logs_have() {
     wait_for eval '[[ $(podman top ending args) == *"sleep 1000"* ]]'
     expect 0 podman stop --time 60 ending
     [[ $(podman inspect --format '{{.State.ExitCode}}' ending) == 143 ]]
-}
-
-@test "podman run --timeout: the container is killed after its time" {
-    podman run -d --name late --timeout 1 --network none "$BUSYBOX" sleep 1000 >/dev/null
-    expect 0 podman wait late
-    [[ $output != 0 ]]
 }
 
 @test "podman healthcheck: healthy, then unhealthy" {

@@ -53,28 +53,3 @@ needs_pods() {
     podman run -d --pod pod --name one "$BUSYBOX" sleep 4321
     shows "sleep 4321" podman run --rm --pod pod "$BUSYBOX" ps
 }
-
-@test "podman play kube: a pod from a file" {
-    needs_pods
-    cat >pod.yaml <<YAML
-apiVersion: v1
-kind: Pod
-metadata:
-  name: played
-spec:
-  containers:
-  - name: main
-    image: $BUSYBOX
-    imagePullPolicy: Never
-    command: ["sh", "-c", "echo from the file; sleep 1000"]
-    securityContext:
-      readOnlyRootFilesystem: true
-      runAsUser: 1000
-      capabilities:
-        drop: ["ALL"]
-YAML
-    expect 0 podman play kube --network none pod.yaml
-    wait_for eval '[[ $(podman logs played-main) == "from the file" ]]'
-    shows 0000000000000000 podman exec played-main grep CapBnd /proc/self/status
-    expect 0 podman play kube --down pod.yaml
-}

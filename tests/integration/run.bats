@@ -9,15 +9,6 @@ load ../lib/podman.bash
     [[ $stderr == err ]]
 }
 
-@test "podman run -i: standard input reaches the container up to its end" {
-    head -c 1000000 /dev/zero >input
-    prints 1000000 podman run --rm -i --network none "$BUSYBOX" wc -c <input
-}
-
-@test "podman run: without -i standard input is empty" {
-    prints "" podman run --rm --network none "$BUSYBOX" cat <<<"not for the container"
-}
-
 @test "podman run: the exit code of the process is returned" {
     for code in 0 1 42 124 255; do
         expect "$code" podman run --rm --network none "$BUSYBOX" sh -c "exit $code"
@@ -29,26 +20,6 @@ load ../lib/podman.bash
     # Process 1 of a pid namespace ignores signals without a handler, so the signal comes from outside.
     expect 137 podman run --rm --network none --pid host "$BUSYBOX" sh -c 'kill -KILL $$'
     expect 143 podman run --rm --network none --pid host "$BUSYBOX" sh -c 'kill -TERM $$'
-}
-
-@test "podman run --env: variables are set, and HOME follows the user" {
-    prints "a b||/home/user|/bin:/usr/bin" podman run --rm --network none -e FOO="a b" -e EMPTY= -u user "$BUSYBOX" \
-        sh -c 'echo "$FOO|${EMPTY-unset}|$HOME|$PATH"'
-}
-
-@test "podman run --workdir: the process starts there" {
-    expect 0 podman run --rm --network none -w /home/user "$BUSYBOX" sh -c 'pwd; echo "$PWD"'
-    [[ ${lines[0]} == /home/user && ${lines[1]} == /home/user ]]
-}
-
-@test "podman run: the program is found along PATH and as given" {
-    expect 0 podman run --rm --network none "$BUSYBOX" true
-    expect 0 podman run --rm --network none "$BUSYBOX" /bin/true
-    expect 0 podman run --rm --network none -w /bin "$BUSYBOX" ./true
-}
-
-@test "podman run --entrypoint: replaces the image's command" {
-    prints "one two" podman run --rm --network none --entrypoint '["echo","one"]' "$BUSYBOX" two
 }
 
 # bats test_tags=user
@@ -65,13 +36,6 @@ load ../lib/podman.bash
     prints $'0\n1\n2\n/proc/1' podman run --rm --network none "$BUSYBOX" sh -c 'ls /proc/1/fd; echo /proc/[0-9]*; :'
 }
 
-# bats test_tags=user
-@test "podman run --rm: nothing of the container remains" {
-    expect 0 podman run --rm --name gone --network none "$BUSYBOX" true
-    expect 1 podman container exists gone
-    [[ ! -e $RUNTIME_STATE/gone ]]
-}
-
 @test "podman run --pidfile, --cidfile: name the container's first process and the container" {
     start_sleeper --name sleeper --pidfile "$PWD/pid" --cidfile "$PWD/cid"
     [[ $(<pid) == "$(podman inspect --format '{{.State.Pid}}' sleeper)" ]]
@@ -79,26 +43,8 @@ load ../lib/podman.bash
     wait_for command_line_is "$(<pid)" "sleep 1000"
 }
 
-@test "podman run: an environment of one megabyte arrives completely" {
-    local -a options=()
-    for i in {1..100}; do options+=(-e "BIG$i=$(printf '%010000d' "$i")"); done
-    expect 0 podman run --rm --network none "${options[@]}" "$BUSYBOX" sh -c 'env | grep ^BIG | wc -c'
-    [[ $output -gt 1000000 ]]
-}
-
 @test "podman run: the process leads a session and a process group of its own" {
     prints "1 1 1" podman run --rm --network none "$BUSYBOX" cut -d ' ' -f 1,5,6 /proc/self/stat
-}
-
-# bats test_tags=user
-@test "podman run --user: name, number, group and supplementary groups" {
-    prints "uid=1000(user) gid=1000(user) groups=50(staff),1000(user)" podman run --rm --network none -u user "$BUSYBOX" id
-    prints $'1234\n5' podman run --rm --network none -u 1234:5 "$BUSYBOX" sh -c 'id -u; id -g'
-    shows 77 podman run --rm --network none -u user --group-add 77 "$BUSYBOX" id -G
-}
-
-@test "podman run --umask: files are created with it" {
-    prints 0077 podman run --rm --network none --umask 0077 "$BUSYBOX" sh -c umask
 }
 
 # bats test_tags=user

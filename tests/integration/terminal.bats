@@ -11,10 +11,6 @@ PTY=$TESTS/lib/pty
     output_has /dev/pts/0 ok
 }
 
-@test "podman run -t: works if the caller has no terminal" {
-    shows /dev/pts/0 podman run -t --rm --network none "$BUSYBOX" tty
-}
-
 # bats test_tags=user
 @test "podman run -it: typed input is read, and the exit code returned" {
     expect 7 "$PTY" --expect '/ # ' --send 'echo $((40+2)); exit 7\n' -- podman run -it --rm --network none "$BUSYBOX"
@@ -26,11 +22,6 @@ PTY=$TESTS/lib/pty
         sh -c 'trap "exit 130" INT; echo ready; while :; do sleep 0.1; done'
 }
 
-@test "podman run -it: Ctrl-D is the end of input" {
-    shows "got line" "$PTY" --expect ready --send 'line\n\x04' -- podman run -it --rm --network none "$BUSYBOX" \
-        sh -c 'echo ready; cat >/tmp/in; echo "got $(cat /tmp/in)"'
-}
-
 @test "podman run -it: the terminal has the size of the user's, and follows its changes" {
     expect 0 "$PTY" --size 33x99 --expect '33 99' --resize 44x111 --expect '44 111' --send '\x03' -- \
         podman run -it --rm --network none "$BUSYBOX" sh -c 'trap "exit 0" INT; while :; do stty size; sleep 0.1; done'
@@ -40,10 +31,6 @@ PTY=$TESTS/lib/pty
 @test "podman run -it: the terminal belongs to the container's user" {
     expect 0 podman run -t --rm --network none -u user "$BUSYBOX" sh -c 'stat -c %u:%a $(tty); echo written >$(tty)'
     output_has 1000:620 written
-}
-
-@test "podman run -it: /dev/console is the terminal" {
-    shows "through the console" podman run -t --rm --network none "$BUSYBOX" sh -c 'echo through the console >/dev/console'
 }
 
 # bats test_tags=user
