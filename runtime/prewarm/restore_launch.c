@@ -7,9 +7,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/securebits.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,6 +43,9 @@
 
 /* The largest write set of a program that is restored long before its use, in bytes. */
 #define WAITING_SIZE (15U << 18)
+
+/* These end a runtime whose container waits for the snapshot of a session. */
+static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 /* In the child. */
 
@@ -360,6 +366,27 @@ static int verify(const struct launch *launch, int channel, struct error *err)
     return ret == 0 || ret == -EPIPE ? 0 : error_set(err, ret, "send to the container's first process");
 }
 
+/* Give up if a signal asks the runtime to end while the child waits for the snapshot of the session. The
+ * first process of a pid namespace would ignore it. */
+static int serve(const struct launch *launch, int channel, struct error *err)
+{
+    const struct prewarm *prewarm = launch->state;
+    struct signalfd_siginfo info;
+    sigset_t set;
+    if (!prewarm->received)
+        return 0;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+        sigaddset(&set, ending[i]);
+    cleanup_fd int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    struct pollfd p[] = {{.fd = signals, .events = POLLIN}, {.fd = channel, .events = POLLIN}};
+    if (signals < 0 || RETRY(poll(p, 2, -1)) < 0)
+        return error_set(err, -errno, "wait for the snapshot of the session");
+    if (read(signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return 0;
+    return error_text(err, -EINTR, "ended by signal %" PRIu32 " before the snapshot came", info.ssi_signo);
+}
+
 static int compare(const struct launch *launch, int root, struct error *err)
 {
     const struct prewarm *prewarm = launch->state;
@@ -394,7 +421,7 @@ static void restore_release(const struct launch *launch)
 }
 
 static const struct launch_parent restore_parent = {
-    .verify = verify, .compare = compare, .refused = refused, .release = restore_release};
+    .verify = verify, .compare = compare, .serve = serve, .refused = refused, .release = restore_release};
 
 void restore_launch_release(struct prewarm *prewarm)
 {

@@ -36,6 +36,7 @@ from pysbx.command.main import main
 from pysbx.container import answer_frame, ready
 from pysbx.container.container import FOR_STATE, Container
 from tests.conftest import descriptors, own_containers
+from tests.servers import wait_until
 from tests.test_fork import session, value, warm  # noqa: F401 (fixtures)
 
 
@@ -404,6 +405,17 @@ def test_what_comes_instead_of_a_snapshot_is_named(
         with waiting, pytest.raises(SandboxError, match=reason):
             waiting.exchange({"op": "list"}, 20, last=False)
     assert value(session, "x") == "1"
+
+
+def test_a_signal_ends_a_runtime_whose_container_waits_for_a_snapshot(session: Sandbox) -> None:  # noqa: F811
+    """The kernel lets the first process of a pid namespace ignore it."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        with Container(prepare(session.options), waits=FOR_STATE) as waiting:
+            wait_until(lambda: json.loads(runtime.call("state", waiting.name).stdout or "{}").get("pid", 0) > 0)
+            os.kill(waiting._process.pid, number)
+            with pytest.raises(SandboxError, match=f"ended by signal {int(number)} before the snapshot came"):
+                waiting.exchange({"op": "list"}, 20, last=False)
+    assert own_containers() == 1
 
 
 def test_a_library_that_was_replaced_is_named(tmp_path: Path, path: Path) -> None:
