@@ -487,6 +487,12 @@ def test_a_tool_takes_time_of_its_run_and_can_be_interrupted() -> None:
     ended.set()
 
 
+def test_the_time_of_code_that_calls_without_a_pause_ends() -> None:
+    with Sandbox(tools=Tools(TOOLS, max_calls=1 << 20)) as session:
+        assert session.run("while True: search('a', 1)", timeout_sec=0.5).timed_out
+        assert value(session.run("search('a', 1)")) == "['a 0']"
+
+
 def test_an_interrupt_at_any_step_of_a_call_spoils_no_other(session: Sandbox) -> None:
     # Python calls a handler behind a call, at the end of a loop and at the beginning of a function, and nowhere else.
     source = """
@@ -554,11 +560,22 @@ def test_a_thread_of_this_program_serves_one_run_after_the_other(monkeypatch: py
     assert len(set(seen)) == 1
 
 
+def test_a_run_without_a_call_costs_no_thread_and_no_search_for_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = tool_calls._Threads()
+    monkeypatch.setattr(threads, "do", lambda _: pytest.fail("a thread was woken"))
+    monkeypatch.setattr(tool_calls, "_threads", threads)
+    with Sandbox(tools=TOOLS) as session:
+        value(session.run("import sys"))
+        assert value(session.run("sys.modules['pysbx_inside.ending']._is_known()")) == "True"
+
+
 def test_what_tools_are_is_encoded_once_for_all_runs() -> None:
-    host, seen = ToolHost(Tools(TOOLS)), []
-    for _ in range(2):
-        with host.connect() as (about, _):
-            seen.append(about["tools"]["specs"])
+    seen = []
+    with Sandbox(tools=TOOLS) as session:
+        assert session._tools is not None
+        for _ in range(2):
+            with session._tools.connect(session._started()[0]) as (about, _):
+                seen.append(about["tools"]["specs"])
     assert isinstance(seen[0], bytes)
     assert seen[0] is seen[1]
 

@@ -239,7 +239,7 @@ class Core(ABC):
         if self._tools is not None and not self._tools.connected and request["op"] in CALLING:
             if passed >= 0:
                 raise SandboxError("the session has tools, and its code cannot be typed at a prompt")
-            with self._tools.connect() as (about, way):
+            with self._tools.connect(self._started()[0]) as (about, way):
                 return self._exchange(request | about, timeout_sec, way)
         container, bundle = self._started()
         patience = None

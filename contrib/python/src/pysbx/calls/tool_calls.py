@@ -1,9 +1,9 @@
 """The calls of tools: what a sandbox asks for, and the threads that carry it out.
 
-A run gets a socket for its calls. A thread here reads them, and never more than their limits allow; a few other threads
-call the functions. The sandbox sends the position of a function in a list, and arguments that decode.py reads.
-So code there reaches no function that is not listed, and nothing is unpickled. A socket belongs to one run of one
-sandbox: an answer has no other way to go.
+A run gets a socket for its calls. The thread that waits for the outcome of the run reads them, and never more than
+their limits allow; a few other threads call the functions. The sandbox sends the position of a function in a list, and
+arguments that decode.py reads. So code there reaches no function that is not listed, and nothing is unpickled. A socket
+belongs to one run of one sandbox: an answer has no other way to go.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import math
 import os
 import select
 import socket
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pysbx.base import log
 from pysbx.calls.decode import decode
@@ -33,6 +34,9 @@ from pysbx.inside import frames
 from pysbx.inside.encode import encode
 from pysbx.inside.refusal import Unserializable
 from pysbx.inside.wire import TOOL_ANSWER, TOOL_CALL, TOOL_RAISED, TOOL_VALUE
+
+if TYPE_CHECKING:
+    from pysbx.container.container import Container
 
 Message = dict[str, Any]
 
@@ -208,9 +212,9 @@ def _is_plain(arguments: list[Any]) -> bool:
 
 
 class _Run:
-    """The calls of one run: reads them in a thread, and sends their answers."""
+    """The calls of one run: reads them, and sends their answers. A Container waits for its descriptors."""
 
-    def __init__(self, host: ToolHost, ours: unpatched.socket) -> None:
+    def __init__(self, host: ToolHost, ours: unpatched.socket, poll: select.poll) -> None:
         tools = host.tools
         self.host, self.socket = host, ours
         self.context = contextvars.copy_context()
@@ -220,25 +224,28 @@ class _Run:
         self._lock = threading.Lock()
         self._outgoing = bytearray()
         self._pending: dict[Call, None] = {}
-        self._closed = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         ours.setblocking(False)
-        self._ended = threading.Lock()  # until its calls are no longer read
-        self._ended.acquire()
-        _threads.do(self._serve)
+        self._poll = poll
+        poll.register(self._wake, select.POLLIN)
+        self._want(select.POLLIN)
+        self._reads = True
+
+    def __contains__(self, descriptor: int) -> bool:
+        """Tell whether serve() has to know that a descriptor can be read or written."""
+        return descriptor in (self.socket.fileno(), self._wake)
 
     def close(self) -> None:
         """Answer no further call, and drop those that have not begun."""
+        self._want(0)
+        self._poll.unregister(self._wake)
         with self._lock:
-            self._closed = True
             self._pending.clear()
             futures = list(self.futures)
-        os.eventfd_write(self._wake, 1)
-        self._ended.acquire()
+            self.socket.close()
+            os.close(self._wake)
         for future in futures:
             future.cancel()
-        self.socket.close()
-        os.close(self._wake)
 
     def is_pending(self, call: Call) -> bool:
         """Tell whether an answer to a call is awaited."""
@@ -272,39 +279,27 @@ class _Run:
             sent = len(self._outgoing)
         del self._outgoing[:sent]
 
-    def _serve(self) -> None:
-        """Read calls until the run ends."""
-        try:
-            self._read()
-        finally:
-            self._ended.release()
+    def _want(self, events: int) -> None:
+        """Wait for these events of the socket."""
+        if events:
+            self._poll.register(self.socket.fileno(), events)
+        else:
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(self.socket.fileno())
 
-    def _read(self) -> None:
-        poll = unpatched.make_poll()
-        poll.register(self._wake, select.POLLIN)
-        poll.register(self.socket.fileno(), select.POLLIN)
-        reads = True
-        while not self._closed:
-            events = dict(poll.poll(self._milliseconds()))
-            if events.get(self._wake):
-                os.eventfd_read(self._wake)
-            if reads and events.get(self.socket.fileno(), 0) & ~select.POLLOUT:
-                reads = self._take()
-            with self._lock:
-                if self._outgoing:
-                    self._flush()
-                wanted = (select.POLLIN if reads else 0) | (select.POLLOUT if self._outgoing else 0)
-            if wanted:
-                poll.register(self.socket.fileno(), wanted)
-            else:
-                with contextlib.suppress(KeyError):
-                    poll.unregister(self.socket.fileno())
-            self._expire()
-
-    def _milliseconds(self) -> float | None:
+    def serve(self, descriptor: int, events: int) -> None:
+        """Read calls, or send more of the answers."""
+        if descriptor == self._wake:
+            os.eventfd_read(self._wake)
+        elif self._reads and events & ~select.POLLOUT:
+            self._reads = self._take()
+            if self._reads and not self._outgoing:
+                return
         with self._lock:
-            first = next(iter(self._pending), None)
-        return None if first is None else max(0.0, (first.deadline - time.monotonic()) * 1000 + 1)
+            if self._outgoing:
+                self._flush()
+            wanted = (select.POLLIN if self._reads else 0) | (select.POLLOUT if self._outgoing else 0)
+        self._want(wanted)
 
     def _take(self) -> bool:
         """Read once, and tell whether more may come."""
@@ -331,16 +326,15 @@ class _Run:
             return False
         return True
 
-    def _expire(self) -> None:
-        """Answer the calls whose time is over. All have the same time, so the first ones come first."""
-        now = time.monotonic()
-        with self._lock:
-            over = []
-            for call in self._pending:
-                if call.deadline > now:
-                    break
-                over.append(call)
-        for call in over:
+    def expire(self) -> float:
+        """Answer the calls whose time is over, and return when that of the next one is, by time.monotonic()."""
+        while True:
+            with self._lock:
+                call = next(iter(self._pending), None)  # all have the same time
+            if call is None:
+                return math.inf
+            if call.deadline > time.monotonic():
+                return call.deadline
             name = self.host.tools.specs[call.position]["name"]
             said = f"{name}() has not returned within {self.host.tools.timeout_sec:g} seconds"
             self.answer(call, TOOL_RAISED, encode(["TimeoutError", "", [said]]))
@@ -364,13 +358,16 @@ class ToolHost:
         self._busy = 0  # threads that carry out calls
 
     @contextlib.contextmanager
-    def connect(self) -> Iterator[tuple[Message, int]]:
-        """Answer calls while the block runs. Yield what a request says of the tools, and the socket to pass with it."""
+    def connect(self, container: Container) -> Iterator[tuple[Message, int]]:
+        """Let a container answer calls while it waits for the outcome of a run, and the block runs.
+
+        Yield what the request says of the tools, and the socket to pass with it.
+        """
         if not hasattr(select, "poll"):
             raise SandboxError("tools: with eventlet no other thread runs while this one waits for the sandbox")
         ours, theirs = unpatched.make_pair()
         with contextlib.closing(theirs):
-            run = _Run(self, ours)
+            container.beside = run = _Run(self, ours, container.poll)
             self.connected = True
             try:
                 tools = self.tools
@@ -380,6 +377,7 @@ class ToolHost:
                 )
             finally:
                 self.connected = False
+                container.beside = None
                 run.close()
 
     def submit(self, run: _Run, call: Call) -> None:

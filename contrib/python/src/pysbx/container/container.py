@@ -17,7 +17,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from pysbx.base import children, runtime
 from pysbx.base.option_names import current
@@ -105,6 +105,19 @@ class Usage:
     peak_memory_mb: float | None = None
 
 
+class Beside(Protocol):
+    """What is attended to while the answer to a request is awaited: the calls of tools."""
+
+    def __contains__(self, descriptor: int) -> bool:
+        """Tell whether a descriptor is for serve()."""
+
+    def serve(self, descriptor: int, events: int) -> None:
+        """Do what the events of a descriptor demand."""
+
+    def expire(self) -> float:
+        """Do what the time demands, and return when it demands something next, by time.monotonic()."""
+
+
 class Container:
     """A container of a bundle, running; use it in a with statement, which ends it."""
 
@@ -132,12 +145,13 @@ class Container:
             keeps_files: whether collect() will be called.
             waits: FOR_CALL: order() and begin() use it later; FOR_STATE: restore() does.
         """
-        self._poll = unpatched.make_poll()
-        self.streams = Streams(bundle.options.output_limit, self._poll, on_output)
+        self.poll = unpatched.make_poll()
+        self.streams = Streams(bundle.options.output_limit, self.poll, on_output)
         self.warm = False
         self.version: tuple[int, int] | None = None
         self._answer_limit = bundle.options.answer_limit
         self._cancel = cancel
+        self.beside: Beside | None = None
         self._incoming = bytearray()
         self._usage: Usage | None = None
         self._meter: Meter | None = None
@@ -216,7 +230,7 @@ class Container:
         ours.setblocking(False)
         self._socket: unpatched.socket | None = ours
         for descriptor in (ours.fileno(), self._process.pidfd, *([self._cancel] if self._cancel >= 0 else [])):
-            self._poll.register(descriptor, READABLE)
+            self.poll.register(descriptor, READABLE)
 
     def order(self) -> None:
         """Let the runtime of a container that waits compare the files of the snapshot."""
@@ -247,7 +261,7 @@ class Container:
         """Give a container that waits to its user: see __init__."""
         self.streams.on_output, self._cancel = on_output, cancel
         if cancel >= 0:
-            self._poll.register(cancel, READABLE)
+            self.poll.register(cancel, READABLE)
         self._proxy = _proxy_for(self.options)
         self._began = time.monotonic()
 
@@ -416,16 +430,26 @@ class Container:
 
     def _wait(self, deadline: float, until: float = math.inf, *, sending: bool = False) -> None:
         """Wait until something can be read, or written, and read it; not beyond a time."""
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
-            self.kill()
-            raise Deadline
         if self._socket is not None:
-            self._poll.modify(self._socket.fileno(), READABLE | (select.POLLOUT if sending else 0))
-        remaining = min(remaining, max(0.0, until - time.monotonic()), LONGEST_WAIT_SEC)
-        for descriptor, events in self._poll.poll(remaining * 1000 + 1):
-            if events & READABLE:
-                self._read(descriptor)
+            self.poll.modify(self._socket.fileno(), READABLE | (select.POLLOUT if sending else 0))
+        waits = True
+        while waits:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                self.kill()
+                raise Deadline
+            beside = self.beside
+            until_next = until if beside is None else min(until, beside.expire())
+            remaining = min(remaining, max(0.0, until_next - time.monotonic()), LONGEST_WAIT_SEC)
+            found = self.poll.poll(remaining * 1000 + 1)
+            waits = False
+            for descriptor, events in found:
+                if beside is not None and descriptor in beside:
+                    beside.serve(descriptor, events)
+                    # At once: the thread that carries out a call goes on when this one waits.
+                    waits = len(found) == 1 and time.monotonic() < until
+                elif events & READABLE:
+                    self._read(descriptor)
 
     def _read(self, descriptor: int) -> None:
         if descriptor in self.streams:
@@ -434,7 +458,7 @@ class Container:
             self.kill()
             raise Cancelled
         elif descriptor == self._process.pidfd:
-            self._poll.unregister(descriptor)
+            self.poll.unregister(descriptor)
         elif self._socket is not None:
             try:
                 data = self._receive(self._socket)
@@ -473,7 +497,7 @@ class Container:
 
     def _close_socket(self) -> None:
         if self._socket is not None:
-            self._poll.unregister(self._socket.fileno())
+            self.poll.unregister(self._socket.fileno())
             self._socket.close()
             self._socket = None
 

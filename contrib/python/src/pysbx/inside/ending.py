@@ -115,8 +115,10 @@ def flush() -> None:
 
 
 def _identity(number: int) -> tuple[int, int]:
+    """Return what tells an open file from others. Pipes and sockets, which change with each run, are all the same."""
     about = os.fstat(number)
-    return about.st_dev, about.st_ino
+    kind = stat.S_IFMT(about.st_mode)
+    return (kind, 0) if kind in (stat.S_IFSOCK, stat.S_IFIFO) else (about.st_dev, about.st_ino)
 
 
 def note_descriptors(channel: int) -> None:

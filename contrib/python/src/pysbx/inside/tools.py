@@ -260,21 +260,26 @@ class Connection:
             if future.running() or future.set_running_or_notify_cancel():
                 future.set_exception(ToolError(ENDED))
 
-    def close(self) -> None:
-        """End all calls, and the thread."""
+    def close(self) -> Callable[[], None] | None:
+        """End all calls, and the thread; return what closes the socket, unless code in the sandbox has closed it.
+
+        The host would hear that, and need not before it has the outcome of the run.
+        """
         with self._lock:
             self._open = False
-        with contextlib.suppress(OSError):  # code in the sandbox has closed it
+        end = None
+        with contextlib.suppress(OSError):
             end = socket(fileno=self.descriptor)
-            end.shutdown(SHUT_RDWR)
-            if self._reader[0].acquire(timeout=JOIN_SEC):  # another thread has read the end
-                self._reader[0].release()
-            end.close()
+            if self._started or self._reader[0].locked():
+                end.shutdown(SHUT_RDWR)
+                if self._reader[0].acquire(timeout=JOIN_SEC):  # another thread has read the end
+                    self._reader[0].release()
         if self._started and self._done.acquire(timeout=JOIN_SEC):
             # The kernel has it a moment longer, and a session with a thread cannot be forked.
             until = time.monotonic() + JOIN_SEC
             while os.path.exists(f"/proc/self/task/{self._thread}") and time.monotonic() < until:
                 time.sleep(0)
+        return None if end is None else end.close
 
 
 _connection: Connection | None = None
@@ -418,12 +423,11 @@ def begin(about: Message, descriptor: int) -> None:
         _specs = about["specs"]
 
 
-def end() -> None:
-    """End the calls of the run."""
+def end() -> Callable[[], None] | None:
+    """End the calls of the run, and return what closes its socket."""
     global _connection
-    if _connection is not None:
-        ended, _connection = _connection, None
-        ended.close()
+    ended, _connection = _connection, None
+    return None if ended is None else ended.close()
 
 
 def rehearse() -> None:

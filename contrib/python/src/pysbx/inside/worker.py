@@ -413,10 +413,11 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
             continue
         tools = begin_tools(request)
         reply = fork.answer(request, parked) if request["op"] in fork.ABOUT_COPIES else answer(request, interrupts)
-        if tools is not None:
-            tools.end()
+        ended = None if tools is None else tools.end()
         flush()
         if request.get("asks_shared"):
             reply["shared"] = late.is_shared({fork.INIT, os.getpid(), relay, *forwards, *parked.values()})
         send(channel, reply)
+        if ended is not None:
+            ended()
         del request, reply  # the next request finds the room of this one
