@@ -228,6 +228,24 @@ def test_what_an_earlier_run_writes_is_marked_as_late(begin: str, during: bool) 
         assert session.run("__import__('os').listdir('/proc/self/fd')").value == "['0', '1', '2', '3', '4']"
 
 
+@pytest.mark.parametrize(
+    "begin", ["subprocess.Popen('sleep 3; echo late', shell=True)", "threading.Timer(3, print, ['late']).start()"]
+)
+def test_output_is_that_of_its_run_if_no_descriptor_is_left_for_another_pipe(begin: str) -> None:
+    """Once there is one again, what an earlier run writes is marked as late."""
+    limited = f"""
+import resource, subprocess, threading, time
+{begin}
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+"""
+    with Sandbox() as session:
+        assert session.run(limited).error is None
+        assert session.run("print('mine'); resource.setrlimit(resource.RLIMIT_NOFILE, limits)").stdout == "mine\n"
+        done = session.run("time.sleep(3); print('again')")
+    assert (done.stdout, done.stderr.count("late\n")) == ("again\n", 1)
+
+
 def test_processes_of_many_runs_and_pools_of_threads_write_to_the_right_run() -> None:
     with Sandbox(on_stdout=print, warm="require") as session:
         leave = "import os; os.system('(sleep 1; echo late) &'); open('/dev/stdout', 'w').write('now')"

@@ -272,7 +272,8 @@ class Core(ABC):
         self._shares_streams = False
         with contextlib.ExitStack() as given:
             for number, end in container.streams.renew(given).items():
-                self._exchange({"op": "stream", "number": number}, passed=end)
+                if self._exchange({"op": "stream", "number": number}, passed=end).get("kept") is True:
+                    container.streams.keep(number)
 
     def run(
         self,

@@ -72,6 +72,7 @@ class Streams:
         self.outputs = {number: Output(limit) for number in (LATE, *NAMES)}
         self._poll = poll
         self._pipes: dict[int, int] = {}  # numbers by descriptors
+        self._before: dict[int, int] = {}  # the same, before the last renew()
         self._begun = False
         # Output before the greeting may be an error of the runtime, which is not the program's output.
         self._held: list[tuple[int, str]] = []
@@ -99,12 +100,18 @@ class Streams:
         if len(self._pipes) > MOST_LATE:
             return {}
         owner = os.fstat(next(iter(self._pipes))) if self._pipes else None
-        self._pipes = dict.fromkeys(self._pipes, LATE)
+        self._before, self._pipes = self._pipes, dict.fromkeys(self._pipes, LATE)
         ends = self.open(given)
         if owner is not None and owner.st_uid != os.geteuid():
             for end in ends.values():
                 os.fchown(end, owner.st_uid, owner.st_gid)
         return ends
+
+    def keep(self, number: int) -> None:
+        """Take back renew() for a stream: the worker could not take its end."""
+        for descriptor, before in self._before.items():
+            if before == number and descriptor in self._pipes:
+                self._pipes[descriptor] = number
 
     def read(self, descriptor: int) -> bool:
         """Read once from a pipe and tell whether there may be more."""

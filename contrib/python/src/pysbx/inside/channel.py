@@ -85,12 +85,12 @@ class Channel:
         return message
 
     def _take_descriptor(self) -> int:
-        end = socket(fileno=os.dup(self.descriptor))
+        end = socket(fileno=self.descriptor)  # no copy: the user's code may have left no descriptor
         try:
             end.setblocking(True)  # code in the sandbox may have called setdefaulttimeout()
             _, about, _, _ = end.recvmsg(1, CMSG_SPACE(DESCRIPTOR.size))
         finally:
-            end.close()
+            end.detach()
         for _, kind, content in about:
             if kind == SCM_RIGHTS:
                 (found,) = DESCRIPTOR.unpack(content)

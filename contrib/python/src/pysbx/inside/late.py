@@ -55,14 +55,14 @@ def _newest() -> bytes:
 def _is_held(own: Collection[int]) -> bool:
     """Tell whether another process has a present pipe as a standard stream; if that is unknown, say that it has."""
     global _alone  # noqa: PLW0603 (of the process)
-    newest = _newest()
-    if newest == _alone:  # no process has been created since
-        return False
-    present = [os.fstat(number) for number in STREAMS]
     try:
+        newest = _newest()
+        if newest == _alone:  # no process has been created since
+            return False
         processes = {int(name) for name in os.listdir("/proc") if name.isdigit()}.difference(own)
     except OSError:  # without a container, other processes cannot be seen
         return True
+    present = [os.fstat(number) for number in STREAMS]
     _alone = b"" if processes else newest
     for process in processes:
         for number in STREAMS:
@@ -115,10 +115,13 @@ def _route(number: int, earlier: int, threads: set[int]) -> None:
 
 
 def replace(request: dict[str, Any]) -> dict[str, Any]:
-    """Carry out a request "stream": take a pipe that the host has passed for standard output or error."""
+    """Carry out a request "stream": take a pipe that the host has passed for standard output or error.
+
+    Keep the present one if the user's code has left no descriptor for it.
+    """
     number, passed = request["number"], request["passed"]
     if passed < 0:
-        return {}
+        return {"kept": True}
     flush()
     threads = _threads()
     earlier = os.dup(number) if threads else -1
