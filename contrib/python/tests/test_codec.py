@@ -13,6 +13,7 @@ import functools
 import pathlib
 import pickle
 import random
+import signal
 import sys
 import time
 import tracemalloc
@@ -417,6 +418,27 @@ def test_a_decimal_is_not_compared_with_a_long_integer(wrap: Callable[[Any], Any
         decode(encode([{wrap(number)}, {wrap(decimal.Decimal(1)): 2}, {wrap(2)}]))
     assert decode(encode([number, decimal.Decimal(1), {"a": 1}])) == [number, 1, {"a": 1}]
     assert decode(encode({wrap(number)})) == {wrap(number)}
+
+
+def test_the_exception_of_a_signal_stays_what_it_is() -> None:
+    def handle(*_: object) -> None:
+        raise RuntimeError("the time is over")
+
+    seen: list[str] = []
+
+    def find(_: str, name: str) -> type:
+        seen.append(name)
+        if len(seen) == 1:
+            signal.raise_signal(signal.SIGUSR1)
+        return Colour
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(RuntimeError, match="the time is over"):
+            decode(encode(Colour.RED), find)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert decode(encode(Colour.RED), find) is Colour.RED
 
 
 def test_random_damage_never_escapes_as_another_exception() -> None:

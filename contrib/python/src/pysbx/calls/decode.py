@@ -66,7 +66,18 @@ def decode(data: bytes, find_class: FindClass | None = None) -> Any:
     Raises:
         SerializationError: it is not what the encoder makes, too large, or of a class that is not expected.
     """
-    return _Decoder(find_class).decode(data)
+    try:
+        return _Decoder(find_class).decode(data)
+    except SerializationError:
+        raise
+    except Exception as error:  # hostile bytes can make the libraries raise any exception
+        raised = error
+    try:
+        _Decoder(find_class).decode(data)
+    except Exception:
+        said = f"the answer cannot be read: {type(raised).__name__}: {raised!s:.200}"
+        raise SerializationError(said) from None
+    raise raised  # not of these bytes: the handler of a signal has raised it
 
 
 class _Mark:
@@ -91,23 +102,18 @@ class _Decoder:
 
     def decode(self, data: bytes) -> Any:
         most = min(MAX_ELEMENTS, len(data))  # of an announced array, room is made before its elements are read
-        try:
-            value = msgpack.unpackb(
-                data,
-                raw=False,
-                unicode_errors="surrogatepass",
-                strict_map_key=False,
-                ext_hook=self.extension,
-                list_hook=self.array,
-                object_pairs_hook=self.mapping,
-                timestamp=DATETIME,
-                max_array_len=most,
-                max_map_len=most,
-            )
-        except SerializationError:
-            raise
-        except Exception as error:  # hostile bytes can make the libraries raise any exception
-            raise SerializationError(f"the answer cannot be read: {type(error).__name__}: {error!s:.200}") from None
+        value = msgpack.unpackb(
+            data,
+            raw=False,
+            unicode_errors="surrogatepass",
+            strict_map_key=False,
+            ext_hook=self.extension,
+            list_hook=self.array,
+            object_pairs_hook=self.mapping,
+            timestamp=DATETIME,
+            max_array_len=most,
+            max_map_len=most,
+        )
         if self.marks:
             raise SerializationError("the answer has a malformed value")
         return value

@@ -95,7 +95,7 @@ def _find_class(module: str, name: str) -> type | None:
     """Return a class of the host that the sandbox has too."""
     try:
         found = getattr(importlib.import_module(module), name, None)
-    except Exception:
+    except ImportError:
         return None
     return found if isinstance(found, type) else None
 
@@ -318,7 +318,7 @@ def _open_answer(name: str, answer: tuple[int, bytes]) -> Any:
     kind, content = answer
     try:
         value = reader.decode(content, _find_class)
-    except Exception as error:
+    except reader.SerializationError as error:
         raise ToolError(f"{name}() has returned something that this sandbox cannot read: {error}") from None
     if kind != TOOL_RAISED:
         return value
@@ -326,7 +326,7 @@ def _open_answer(name: str, answer: tuple[int, bytes]) -> Any:
     found = getattr(builtins, called, None)
     made: BaseException | None = None
     if arguments is not None and isinstance(found, type) and issubclass(found, Exception):
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(TypeError):  # the tool has changed the arguments of its exception
             made = found(*arguments)
     raise made or ToolError(f"{called}: {message}" if message else called, called)
 
