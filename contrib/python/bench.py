@@ -70,6 +70,11 @@ CALLS: tuple[tuple[str, str, float, float], ...] = (
     ("session", "session.run('1')", 0.5, 1.0),
 )
 TURNS = 5
+# Of bench_calls.py: key, title, and milliseconds that it may take above a call without a tool.
+TOOLS: tuple[tuple[str, str, float], ...] = (
+    ("tool_first", "the first call of a tool in a run of a session, above a run without one", 0.3),
+    ("tool_later", "each later one, above a call of a function in the sandbox", 0.3),
+)
 
 # Of bench_saved.py: key, title, unit, the most of it, and the most of what the build before has needed.
 SAVED: tuple[tuple[str, str, str, float | None, float | None], ...] = (
@@ -250,6 +255,16 @@ def report_calls(found: dict[str, dict[str, list[int]]]) -> None:
     print_table(["ready containers, ms", "now", "before", "of before", "target", ""], rows)
 
 
+def report_tools(found: dict[str, dict[str, list[int]]]) -> None:
+    """Print the table of calls of tools."""
+    rows = []
+    for key, title, target in TOOLS:
+        now, *before = (quantile(sorted(samples[key]), 0.5) for samples in found.values() if key in samples)
+        times = [milliseconds(value) for value in (now, *before)] + ["-"] * (not before)
+        rows.append([title, *times, f"≤ {target} ms", VERDICTS[now <= target * 1e6]])
+    print_table(["calls of tools, p50, ms", "now", "before", "target", ""], rows)
+
+
 def report_saved(found: dict[str, dict[str, list[int]]]) -> None:
     """Print the table of forks and saved sessions."""
     rows = []
@@ -326,6 +341,7 @@ def main() -> None:
     report_programs(started)
     report(samples, rates, held, options.calls)
     report_calls(calls)
+    report_tools(calls)
     report_saved(saved)
     verdict = VERDICTS[session_mib <= MOST_SESSION_MIB]
     row = [

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import sys
@@ -11,10 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pysbx
 from pysbx import Sandbox, run_code, sandbox
 
 PAUSE_SEC = 0.02
 THREADS = 8
+MOST_CALLS = 1000  # of tools, in a run
 GROUP_BY = "import pandas as pd; pd.DataFrame({'a': [1, 1, 2], 'b': [1, 2, 3]}).groupby('a').sum()"
 
 
@@ -58,6 +61,26 @@ def in_threads(function: Callable[[], object], count: int) -> list[int]:
         return [(time.perf_counter_ns() - began) // count]
 
 
+def tool_calls(count: int) -> dict[str, list[int]]:
+    """Return how much longer a call takes if its function is a tool: of the first call of a run, and of later ones."""
+    if not hasattr(pysbx, "Tools"):  # builds before the release 0.3.0
+        return {}
+    later = (
+        "from time import perf_counter_ns as now\n"
+        "def timed(function):\n    began = now()\n    function()\n    return now() - began\n"
+        f"[timed(nothing) - timed(own) for _ in range({min(count, MOST_CALLS)})]"
+    )
+    with Sandbox(tools={"nothing": nothing}) as session, Sandbox() as other:
+        for one in (session, other):
+            one.run("def own(): pass")
+        other.run("nothing = own")
+        pairs = [[times(lambda one=one: one.run("nothing()"), 1)[0] for one in (session, other)] for _ in range(count)]
+        return {
+            "tool_first": [with_tool - without for with_tool, without in pairs],
+            "tool_later": ast.literal_eval(str(session.run(later).value)),
+        }
+
+
 def main() -> None:
     """Measure so many calls of each kind."""
     count, wheels = int(sys.argv[1]), sys.argv[2]
@@ -78,6 +101,7 @@ def main() -> None:
             "threads": in_threads(lambda: run_code(GROUP_BY, **pandas), count),
             "session": times(lambda: session.run("1"), count),
         }
+    found |= tool_calls(count)
     print(json.dumps(found))
 
 
