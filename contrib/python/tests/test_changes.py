@@ -108,6 +108,15 @@ def test_a_difference_is_what_patch_takes(tmp_path: Path) -> None:
     assert read == {path.relative_to(top): path.read_bytes() for path in top.rglob("*") if path.is_file()}
 
 
+def test_a_module_that_is_replaced_within_the_second_is_imported_as_it_is() -> None:
+    with Sandbox() as session:
+        for number in "123":
+            session.put({"module.py": f"value = {number}\n"})
+            assert session.shell("python3 -c 'import module; print(module.value)'").stdout == f"{number}\n"
+            run(session, f"import importlib, module; assert importlib.reload(module).value == {number}")
+        assert listed(session) == set()  # commit() writes no compiled files to the host
+
+
 def test_the_files_of_put_are_the_start_and_discard_brings_it_back() -> None:
     with Sandbox() as session:
         session.put({"a": "one", "/output/b": "two", "d/c": "three"})

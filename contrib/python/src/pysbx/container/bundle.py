@@ -219,6 +219,8 @@ def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]
         "LANG": "C.UTF-8",
         "TZ": "UTC",
         "PYTHONPATH": ":".join(module_path(options, paths)),
+        # A source that is replaced within the second, by one of the same size, would be taken for its compiled file.
+        "PYTHONDONTWRITEBYTECODE": "1",
         # The code is user 0 and cannot change owners. As for other users, tar makes its files the user's own.
         "TAR_OPTIONS": "--no-same-owner",
         "PIP_ROOT_USER_ACTION": "ignore",
