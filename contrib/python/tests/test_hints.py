@@ -131,6 +131,7 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("OSError", "[Errno 97] Address family not supported by protocol", 'allow_network=["host.example"]'),
         ("OSError", "[Errno 97] Address family not supported by protocol", 'allow_network="localhost"'),
         ("OSError", "[Errno 30] Read-only file system: '/x'", "/work"),
+        ("IndentationError", "unexpected indent (<sandbox>, line 2)", "textwrap.dedent"),
     ],
 )
 def test_hints(kind: str, message: str, expected: str) -> None:

@@ -234,6 +234,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("EOFError", r"EOF when reading a line", "standard input has no further line: {stdin}"),
     ("RecursionError", r"", "a function calls itself without an end, or too deeply"),
     ("ZeroDivisionError", r"", "the divisor is zero: test it first"),
+    ("IndentationError", r"unexpected indent", "indent it as the line above; if all are indented: textwrap.dedent()"),
     ("IndentationError", r"", "indent with four spaces throughout"),
     ("SyntaxError", r"'await' outside function", f"{AWAIT}; at the top level {{notebook}}"),
     ("SyntaxError", r"'await' outside", AWAIT),
