@@ -305,6 +305,18 @@ RETRYING = (
     "OSError(\"Tunnel connection failed: 502 host 'a' cannot be resolved: Temporary failure\"))': /simple/x/"
 )
 
+BUILT = """
+  error: subprocess-exited-with-error
+
+  \u00d7 python setup.py egg_info did not run successfully.
+  \u2570\u2500> [2 lines of output]
+      The package is deprecated,
+        use 'another'
+      [end of output]
+
+error: metadata-generation-failed
+"""
+
 
 @pytest.mark.parametrize(
     ("installer", "output", "reason"),
@@ -313,6 +325,8 @@ RETRYING = (
         ("pip", "  ERROR: No matching distribution found for tools\n", "No matching distribution found for tools"),
         ("pip", "  Could not fetch: [SSL: CERTIFICATE_VERIFY_FAILED]\nERROR: x\n", "the certificate of the index"),
         ("pip", "", "pip failed"),
+        ("pip", BUILT, "metadata-generation-failed:\nThe package is deprecated,\n  use 'another'"),
+        ("pip", BUILT.replace("The package", "x" * 5000), f"metadata-generation-failed:\n{'x' * 900}"),
         ("pip", f"{RETRYING}\nERROR: No matching distribution found for x\n", "the index cannot be reached: host 'a'"),
         ("pip", f"{RETRYING.replace('total=0', 'total=1')}\nERROR: bad\n", "bad"),
         ("uv", "Using Python\n  \u00d7 No solution:\n  \u2570\u2500\u25b6 Because x\n", "No solution: Because x"),

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sysconfig
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,6 +85,9 @@ UNKNOWN_AUTHORITY = ("CERTIFICATE_VERIFY_FAILED", "invalid peer certificate: Unk
 GIVEN_UP = re.compile(r"Retrying \(Retry\(total=0,.*?after connection broken by '?(?P<error>.*)")
 TUNNEL = re.compile(r"Tunnel connection failed: \d+ (?P<reason>[^\")]+)")
 UV_MARKS = "\u00d7\u2570\u2500\u25b6\u2502 "
+# The output of a package's own build, as pip shows it, and how much of its end an error repeats.
+BUILD = re.compile(r"\u2570\u2500> \[\d+ lines of output\]\n(.*?)^ *\[end of output\]", re.DOTALL | re.MULTILINE)
+MAX_BUILD = 1000
 
 Progress = Callable[[str], None]
 
@@ -235,7 +239,7 @@ def _run(
 
 
 def reason_of(output: str, installer: str) -> str:
-    """Return the line of an installer's output that says why it failed.
+    """Return what an installer's output says about why it failed: a line, and the end of a failed build's output.
 
     pip indents what a pip says that it has called itself, for example to fetch the tools of a build.
     """
@@ -249,5 +253,8 @@ def reason_of(output: str, installer: str) -> str:
     if given_up := next(filter(None, map(GIVEN_UP.search, lines)), None):
         told = TUNNEL.search(given_up["error"])
         return f"the index cannot be reached: {told['reason'] if told else given_up['error'][:300]}"
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return errors[-1] if errors else "pip failed"
+    errors = [line[len("ERROR: ") :] for line in lines if line.startswith(("ERROR: ", "error: "))]
+    failed = errors[-1] if errors else "pip failed"
+    if built := BUILD.search(output):
+        return f"{failed}:\n{textwrap.dedent(built[1]).strip()[-MAX_BUILD:]}"
+    return failed
