@@ -148,6 +148,16 @@ def test_an_error_has_its_line() -> None:
     assert done.error.hint
 
 
+def test_the_traceback_of_a_deep_recursion_has_the_last_frames() -> None:
+    deep = "import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return f(n - 1) if n else 1 / 0\nf(50_000)"
+    done = run_code(deep)
+    assert done.error is not None
+    assert (done.error.type, done.error.line) == ("ZeroDivisionError", 3)
+    assert "  [Previous line repeated 997 more times]\n" in done.error.traceback
+    # All frames took seconds: a program of students timed out in place of its error.
+    assert done.usage.cpu_sec < 1
+
+
 def test_a_syntax_error_has_its_line() -> None:
     done = run_code("x = 1\ny = (\n")
     assert done.error is not None and (done.error.type, done.error.line) == ("SyntaxError", 2)

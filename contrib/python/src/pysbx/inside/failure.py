@@ -14,6 +14,8 @@ OURS = __file__.rpartition("/")[0] + "/"
 MAX_TEXT = 64 * 1024
 MAX_NAMES = 2000
 MAX_LINE = 50
+# Python 3.12 itself prints so many of the last frames. Each costs 30 microseconds, and recursion may have a million.
+MAX_FRAMES = 1000
 
 
 def users_part(tb: TracebackType | None) -> TracebackType | None:
@@ -70,7 +72,8 @@ def _suggestion(error: BaseException) -> str:
 
 def _formatted(error: BaseException, tb: TracebackType | None) -> str:
     """Return a traceback as Python prints it."""
-    report = traceback.TracebackException(type(error), error, tb)
+    limit = None if hasattr(sys, "tracebacklimit") else -MAX_FRAMES
+    report = traceback.TracebackException(type(error), error, tb, limit=limit)
     part: Any = report
     one: Any = error
     while sys.version_info < (3, 12) and part is not None and one is not None:
