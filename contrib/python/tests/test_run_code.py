@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -533,6 +534,8 @@ def test_a_working_directory_that_the_sandbox_does_not_have(tmp_path: Path) -> N
         ({"memory": 5}, r"'memory' is not an option of a sandbox: did you mean 'memory_mb'\? allow_network, "),
         ({"stdout": "5"}, r"'stdout' is not an option of a sandbox: there are allow_network, "),
         ({"source": 5}, "source: int is not the text of a program"),
+        ({"source": Path("a.py")}, "source: PosixPath is not the text of a program: pass its content"),
+        ({"source": "", "stdin": io.StringIO()}, "stdin: StringIO is neither a string nor bytes: pass its content"),
     ],
 )
 def test_what_cannot_be_meant_is_named(given: dict[str, Any], said: str) -> None:

@@ -231,6 +231,13 @@ def as_texts(values: object, what: str) -> list[str]:
     return [as_text(value, what) for value in values]
 
 
+def _content_of(value: object) -> str:
+    """Return the remedy, if a path or an open file was given in place of its content."""
+    if isinstance(value, os.PathLike):
+        return ": pass its content, such as path.read_bytes()"
+    return ": pass its content, such as file.read()" if hasattr(value, "read") else ""
+
+
 def as_bytes(value: object, what: str) -> bytes:
     """Return the content of a file, which may be a string, as bytes.
 
@@ -239,8 +246,7 @@ def as_bytes(value: object, what: str) -> bytes:
         ValueError: it is a string that UTF-8 cannot encode.
     """
     if not isinstance(value, (str, bytes, bytearray, memoryview)):
-        remedy = ": pass its content, such as path.read_bytes()" if isinstance(value, os.PathLike) else ""
-        raise TypeError(f"{what}: {type(value).__name__} is neither a string nor bytes{remedy}")
+        raise TypeError(f"{what}: {type(value).__name__} is neither a string nor bytes{_content_of(value)}")
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
@@ -359,7 +365,7 @@ def run_request(
         ValueError: the input is too large.
     """
     if not isinstance(source, (str, bytes)):
-        raise TypeError(f"source: {type(source).__name__} is not the text of a program")
+        raise TypeError(f"source: {type(source).__name__} is not the text of a program{_content_of(source)}")
     if isinstance(source, str):  # a file of Windows may begin with this mark, which Python skips in bytes
         source = source.removeprefix("\ufeff")
     analysis = {}
