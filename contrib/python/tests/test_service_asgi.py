@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from pysbx.service.asgi import App
 from tests.servers import BEST_EFFORT, TOKEN, containers_of, wait_until
@@ -58,6 +59,25 @@ def test_an_application_within_another_program(monkeypatch: pytest.MonkeyPatch) 
             started = await client.post("/v1/sessions", json={}, headers=headers)
             assert started.status_code == 201
         assert containers_of(os.getpid()) == []
+
+    asyncio.run(test())
+
+
+def test_an_application_that_fastapi_mounts() -> None:
+    async def test() -> None:
+        sandboxes = App(BEST_EFFORT, needs_token=False)
+        around = FastAPI(lifespan=sandboxes.lifespan)
+        around.mount("/sandbox", sandboxes)
+        way = httpx.ASGITransport(around)
+        async with httpx.AsyncClient(transport=way, base_url="http://x", timeout=60) as client:
+            with pytest.raises(RuntimeError, match=r"FastAPI\(lifespan=app\.lifespan\)"):
+                await client.get("/sandbox/health")
+            async with around.router.lifespan_context(around):
+                assert (await client.get("/sandbox/health")).json() == {"status": "ok"}
+                assert (await client.get("/sandbox/")).text.startswith("<!doctype html>")
+                done = await client.post("/sandbox/v1/run", json={"code": "6 * 7"})
+                assert done.json()["value"] == "42"
+                assert (await client.get("/health")).status_code == 404
 
     asyncio.run(test())
 

@@ -11,6 +11,8 @@ import asyncio
 import logging
 import os
 import shlex
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from pysbx.base.option_names import spoken_as
 from pysbx.errors import SandboxError
@@ -38,7 +40,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 class App:
-    """The application. Its sandboxes are prepared when the server around it sends the event lifespan.startup."""
+    """The application. Its sandboxes are prepared when the server around it sends the event lifespan.startup.
+
+    FastAPI and Starlette send no such event to an application that they mount: there it is `lifespan` that starts it.
+    """
 
     def __init__(self, *options: str, needs_token: bool = True) -> None:
         """Prepare an application.
@@ -57,8 +62,12 @@ class App:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif self._application is None:
-            raise RuntimeError("pysbx: the server has not sent lifespan.startup: switch its support of lifespan on")
+            why = "its server needs support of lifespan; to mount it, make FastAPI(lifespan=app.lifespan)"
+            raise RuntimeError(f"pysbx: the application was not started: {why}")
         else:
+            path, root = scope["path"], scope.get("root_path", "").rstrip("/")
+            if root and path.startswith(f"{root}/"):  # it is mounted there: its own paths are those that are documented
+                scope = {**scope, "path": path[len(root) :], "root_path": ""}
             await self._application(scope, receive, send)
 
     def _make(self) -> Application:
@@ -77,23 +86,38 @@ class App:
         gate = guarded(make_api(works), works, settings, tokens, pages=pages)
         return AccessLog(gate, works.meters, works.audit)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        try:
-            self._application = await asyncio.to_thread(self._make)
-        except (SandboxError, ValueError, OSError) as error:
-            logger.error("%s", error)
-            await send({"type": "lifespan.startup.failed", "message": f"pysbx: {error}"})
-            return
+    @asynccontextmanager
+    async def lifespan(self, _around: object = None) -> AsyncIterator[None]:
+        """Serve while the context lasts: FastAPI and Starlette take this as `lifespan`.
+
+        Raises:
+            SandboxError: there can be no sandboxes.
+            ValueError: an option or the tokens are wrong.
+            OSError: a file cannot be read.
+        """
+        self._application = await asyncio.to_thread(self._make)
         assert self._works is not None
         watch = asyncio.ensure_future(self._works.sessions.watch())
-        with spoken_as("http", offered=self._works.offer.packages):
+        try:
+            with spoken_as("http", offered=self._works.offer.packages):
+                yield
+        finally:
+            watch.cancel()
+            await self._works.stop()
+            self._works.audit.close()
+            self._application = None
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self.lifespan())
+            except (SandboxError, ValueError, OSError) as error:
+                logger.error("%s", error)
+                await send({"type": "lifespan.startup.failed", "message": f"pysbx: {error}"})
+                return
             await send({"type": "lifespan.startup.complete"})
             await receive()
-        watch.cancel()
-        await self._works.stop()
-        self._works.audit.close()
-        self._application = None
         await send({"type": "lifespan.shutdown.complete"})
 
 
