@@ -19,6 +19,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from pysbx.service.observe.metrics import GAUGES, TABLE
 from tests.servers import TOKEN, server, wait_until
@@ -120,6 +121,14 @@ def test_nginx_with_tls(tmp_path: Path) -> None:
             # Requests after a pause: nginx has closed the connection before the service does.
             time.sleep(6)
             assert client.post("/v1/run", json={"code": "6 * 7"}).json()["value"] == "42"
+            place = f"/v1/sessions/{client.post('/v1/sessions', json={}).json()['id']}/terminal"
+            told = client.get(place)
+            assert (told.status_code, "a proxy has to pass on" in told.json()["detail"]) == (404, True)
+            with connect(f"wss://127.0.0.1:{port}{place}", ssl=trusting, additional_headers=headers) as terminal:
+                terminal.send(b"exit 7\r")
+                while isinstance(last := terminal.recv(60), bytes):
+                    pass
+                assert json.loads(last) == {"exit_code": 7}
 
 
 def _answers(client: httpx.Client) -> bool:

@@ -20,7 +20,16 @@ from starlette.responses import Response
 from pysbx.calls.terminal import Terminal, check_size, data_packets, opened, size_packet
 from pysbx.inside.wire import TERMINAL_PACKET
 from pysbx.service.connections.admission import has_denial
-from pysbx.service.connections.problems import REQUEST, TERMINAL, Problem, answered_with, clean, meant, problem_of
+from pysbx.service.connections.problems import (
+    PLAIN,
+    REQUEST,
+    TERMINAL,
+    Problem,
+    answered_with,
+    clean,
+    meant,
+    problem_of,
+)
 from pysbx.service.sandboxes.sessions import Session, Sessions
 
 PROGRAMS: Mapping[str, list[str] | str] = {"shell": "", "python": ["python3"]}
@@ -164,6 +173,12 @@ def add_terminals(app: FastAPI, sessions: Sessions, find: Callable[[str], Sessio
         except BaseException:
             session.has_terminal = False
             raise
+
+    @app.get("/v1/sessions/{identifier}/terminal", include_in_schema=False)
+    async def no_terminal(identifier: str) -> None:
+        """Refuse a plain request, which is what a proxy makes of a WebSocket unless it is told to pass it on."""
+        find(identifier)
+        raise Problem(PLAIN[404], "a terminal is a WebSocket: there is no 'Upgrade', which a proxy has to pass on")
 
     @app.websocket("/v1/sessions/{identifier}/terminal")
     async def terminal(socket: WebSocket, identifier: str) -> None:
