@@ -537,3 +537,17 @@ def test_text_is_legible_in_both_modes(page: Page, scheme: str) -> None:
         assert page.value(CONTRAST) == []
     page.mode("light", 420)
     assert page.value("document.documentElement.scrollWidth") <= 420
+
+
+@needs_browser
+def test_the_result_comes_into_sight_on_a_phone(page: Page) -> None:
+    box = "document.querySelector('#output').getBoundingClientRect()"
+    place = f"[{box}.top, innerHeight - {box}.bottom]"
+    page.mode("light", 390, 844)
+    assert page.value(place)[1] < 0
+    assert run(page, "print(6 * 7)") == "42\n"
+    assert min(page.value(place)) >= 0
+    page.mode("light")
+    page.value("scrollTo(0, 0)")
+    run(page, "print(6 * 7)")
+    assert page.value("scrollY") == 0

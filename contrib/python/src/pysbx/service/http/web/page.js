@@ -316,6 +316,9 @@ async function run() {
   complain(null);
   clear();
   say("running", true);
+  // In one column the result is below what a phone shows: otherwise nothing would seem to happen.
+  const title = by("result-title");
+  if (title.getBoundingClientRect().bottom > innerHeight) title.scrollIntoView();
   try {
     if (!session) body.files = await chosenFiles();
     const route = session ? `v1/sessions/${encodeURIComponent(session)}/run` : "v1/run";
