@@ -145,16 +145,6 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     [[ -z $(ls outside) ]]
 }
 
-@test "devices: an invalid device is refused with its position" {
-    make_bundle_with 'linux["devices"] = [{"path": "relative", "type": "c", "major": 1, "minor": 1}]' true
-    is_refused "linux.devices[0].path: 'relative' is not an absolute path"
-    configure 'linux["devices"] = [{"path": "/dev/x", "type": "c", "major": 1}]'
-    is_refused "linux.devices[0]: type 'c' needs major and minor"
-    is_refused "linux.devices[0].type" 'linux["devices"] = [{"path": "/dev/x", "type": "q"}]'
-    configure 'linux["devices"] = [{"path": "/dev/x", "type": "b", "major": 1, "minor": 1, "fileMode": 0o20666}]'
-    is_refused "linux.devices[0].fileMode: contradicts the type 'b'"
-}
-
 @test "netDevices: a device moves into the container with its addresses, under a new name, and up" {
     needs_root "the host's devices belong to root"
     ip link add pysbx-a type veth peer name pysbx-b
@@ -219,16 +209,6 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     prints i686 runtime exec box uname -m
     expect 0 runtime exec box sh -c 'grep stack /proc/self/numa_maps'
     [[ $output == *" interleave:0 "* ]]
-}
-
-@test "memoryPolicy: contradictions are refused" {
-    make_bundle_with 'linux["memoryPolicy"] = {"mode": "MPOL_BIND"}' true
-    is_refused "linux.memoryPolicy.nodes: MPOL_BIND needs nodes"
-    configure 'linux["memoryPolicy"] = {"mode": "MPOL_LOCAL", "nodes": "0"}'
-    is_refused "linux.memoryPolicy.nodes: has no meaning for MPOL_LOCAL"
-    configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND", "nodes": "0", "flags": ["MPOL_F_STATIC_NODES", "MPOL_F_RELATIVE_NODES"]}'
-    is_refused "exclude each other"
-    is_refused "linux.memoryPolicy.mode" 'linux["memoryPolicy"] = {"mode": "MPOL_WISH", "nodes": "0"}'
 }
 
 @test "personality: LINUX32 appears in uname" {

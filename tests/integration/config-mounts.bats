@@ -453,13 +453,6 @@ linux["readonlyPaths"] = ["/fixed/file", "/fixed/dir", "/missing"]'
     prints text run_box
 }
 
-@test "maskedPaths, readonlyPaths: must be absolute" {
-    make_bundle_with 'linux["maskedPaths"] = ["secret"]' true
-    is_refused "linux.maskedPaths[0]: 'secret' is not an absolute path"
-    configure 'linux["maskedPaths"] = []; linux["readonlyPaths"] = ["/a", "b"]'
-    is_refused "linux.readonlyPaths[1]: 'b' is not an absolute path"
-}
-
 @test "--no-pivot: the runtime enters the root by moving its mount" {
     make_bundle sh -c 'ls -d /proc/1/root/bin /bin; cat /data/file; awk '\''$5 == "/"'\'' /proc/self/mountinfo | wc -l'
     configure 'mount("/data", arguments[0])' "$PWD/shared"

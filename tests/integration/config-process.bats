@@ -33,12 +33,6 @@ print_sets() {
     is_refused "process.cwd: 'relative' is not an absolute path" 'process["cwd"] = "relative"'
 }
 
-@test "process.args, process.cwd: are required" {
-    make_bundle_with 'process["args"] = []' true
-    is_refused "process.args: at least one argument is needed"
-    is_refused "process: 'cwd' is missing" 'process["args"] = ["true"]; del process["cwd"]'
-}
-
 @test "process.user: uid, gid, additionalGids, umask" {
     needs_root "a user has one id here: see config-namespaces"
     make_bundle sh -c 'id -u; id -g; id -G; umask; awk "/^(Uid|Gid)/" /proc/self/status'

@@ -167,27 +167,6 @@ for m in config["mounts"]:
     stderr_has "linux.resources.pids.limit: cannot set controller 'pids': cgroups are disabled"
 }
 
-@test "resources: limits that cgroup v2 does not have, or that contradict each other, are refused" {
-    make_bundle true
-    while IFS='|' read -r change text; do
-        is_refused "linux.resources.$text" "linux['resources'] = $change"
-    done <<'CASES'
-{"memory": {"kernel": 1000}}|memory.kernel: not available with cgroup v2
-{"memory": {"swappiness": 10}}|memory.swappiness: not available with cgroup v2
-{"memory": {"disableOOMKiller": True}}|memory.disableOOMKiller: not available with cgroup v2
-{"memory": {"swap": 1000}}|memory.swap: needs memory.limit
-{"memory": {"swap": 1000, "limit": 2000}}|memory.swap: 1000 is below memory.limit 2000
-{"cpu": {"realtimeRuntime": 1000}}|cpu.realtimeRuntime: not available with cgroup v2
-{"cpu": {"idle": 2}}|cpu.idle
-{"pids": {"limit": -2}}|pids.limit: -2 is neither a number of processes nor -1, which is no limit
-{"blockIO": {"weight": 5}}|blockIO.weight: 5 is out of range
-{"network": {"classID": 1}}|network: not available with cgroup v2
-{"devices": [{"allow": True, "access": "rwx"}]}|devices[0].access: 'rwx' has letters other than r, w and m
-{"devices": [{"type": "c"}]}|devices[0]
-{"rdma": {"mlx": {}}}|rdma.mlx: needs hcaHandles or hcaObjects
-CASES
-}
-
 # Devices of the major number 240 have no driver. Opening an allowed one fails with "No such device or address".
 @test "devices of resources: a device without a rule cannot be opened; the default ones can" {
     make_bundle sh -c 'head -c 1 /dev/denied; echo x >/dev/denied; echo x >/dev/null && head -c 1 /dev/urandom | wc -c'

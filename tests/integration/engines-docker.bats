@@ -97,12 +97,6 @@ status_is() {
     [[ $(<shared/new) == made ]]
 }
 
-@test "docker volume: is filled from the image and keeps later writes" {
-    prints user run_box --volume kept:/home "$BUSYBOX" sh -c 'ls /home; echo 1 >/home/new'
-    expect 0 run_box --volume kept:/home "$BUSYBOX" cat /home/new
-    docker volume rm kept
-}
-
 @test "docker run --ulimit, --sysctl, --oom-score-adj" {
     prints $'99\n100\n1\n300' run_box --ulimit nofile=99:100 --sysctl net.ipv4.ip_forward=1 --oom-score-adj 300 "$BUSYBOX" \
         sh -c 'ulimit -n; ulimit -Hn; cat /proc/sys/net/ipv4/ip_forward /proc/self/oom_score_adj'
@@ -197,37 +191,12 @@ status_is() {
     expect 0 docker exec other true
 }
 
-@test "docker run --restart: a program that fails is started again" {
-    start_box --name box --restart on-failure:2 "$BUSYBOX" sh -c 'echo again; exit 3'
-    wait_for eval '[[ $(docker inspect --format "{{.RestartCount}} {{.State.Status}}" box) == "2 exited" ]]'
-    prints $'again\nagain\nagain' docker logs box
-}
-
-@test "docker logs: both streams, from a container that has ended" {
-    start_box --name box "$BUSYBOX" sh -c 'echo out; echo err >&2'
-    docker wait box
-    prints out docker logs box
-    [[ $stderr == err ]]
-}
-
 @test "docker run --health-cmd: is executed, and its exit code decides" {
     start_box --name box --health-cmd 'test -e /ok' --health-interval 100ms --health-retries 1 "$BUSYBOX" sleep 1000
     health_is() { [[ $(docker inspect --format '{{.State.Health.Status}}' box) == "$1" ]]; }
     wait_for health_is unhealthy
     docker exec box touch /ok
     wait_for health_is healthy
-}
-
-@test "docker cp, diff, commit" {
-    start_box --name box "$BUSYBOX" sleep 1000
-    echo given >file
-    docker cp file box:/file
-    prints given docker exec box cat /file
-    prints "A /file" docker diff box
-    docker commit box changed
-    prints given run_box changed cat /file
-    docker rm --force box
-    docker rmi changed
 }
 
 @test "docker build: RUN goes through the default runtime" {

@@ -6,7 +6,7 @@ load ../lib/podman.bash
 
 # Start a container that prints the signal it gets, and ends with 40.
 start_trapper() {
-    podman run -d --name trapper --network none "$@" "$BUSYBOX" sh -c '
+    podman run -d --name trapper --network none "$BUSYBOX" sh -c '
         for signal in TERM INT HUP USR1; do trap "echo got $signal; exit 40" $signal; done
         echo ready; while :; do sleep 0.05; done' >/dev/null
     wait_for logs_have trapper ready

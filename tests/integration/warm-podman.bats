@@ -48,51 +48,6 @@ print(pandas.DataFrame({'k': [1, 1, 2], 'v': [1, 2, 3]}).groupby('k').v.sum().to
     configure_warm
 }
 
-@test "podman run: -c, -m, a script of a volume, standard input, exit code" {
-    mkdir work
-    echo 'import sys; print("script", sys.argv[1:])' >work/script.py
-    prints "['-c', 'one', 'two']" warm "$PYTHON" python3 -c 'import sys; print(sys.argv)' one two
-    prints "script ['one']" warm -v "$PWD/work:/work" "$PYTHON" python3 /work/script.py one
-    prints "script ['two']" warm -v "$PWD/work:/work" -w /work "$PYTHON" python3 -m script two
-    prints "script ['three']" warm -i "$PYTHON" python3 - three <work/script.py
-    expect 7 warm "$PYTHON" python3 -c 'raise SystemExit(7)'
-    fails 1 "ZeroDivisionError" warm "$PYTHON" python3 -c '1 / 0'
-}
-
-@test "podman run -i: standard input reaches the program to its end" {
-    head -c 1000000 /dev/zero >input
-    prints 1000000 warm -i "$PYTHON" python3 -c 'import sys; print(len(sys.stdin.buffer.read()))' <input
-}
-
-@test "podman run -it: the terminal, its size, control-C" {
-    # Podman sets the size after the container has started. A program that starts immediately may see none yet.
-    expect 0 "$PTY" --size 33x99 -- podman run -it --rm --network none --annotation run.pysbx.warm=require "$PYTHON" \
-        python3 -c 'import os, sys, time
-while os.get_terminal_size().columns == 0: time.sleep(0.01)
-print(os.ttyname(1), sys.stdout.line_buffering, os.get_terminal_size())'
-    output_has "/dev/pts/0 True os.terminal_size(columns=99, lines=33)"
-    expect 130 "$PTY" --expect ready --send '\x03' -- podman run -it --rm --network none --annotation run.pysbx.warm=require \
-        "$PYTHON" python3 -c 'import time; print("ready"); time.sleep(60)'
-    output_has KeyboardInterrupt
-}
-
-@test "podman run -it: an interactive interpreter is cold, and works" {
-    expect 0 "$PTY" --expect '>>> ' --send '6 * 7\n' --expect 42 --send 'exit()\n' -- \
-        podman run -it --rm --network none "$PYTHON" python3
-}
-
-@test "podman run -d, logs, stop: the program runs on by itself" {
-    podman run -d --name box --network none --annotation run.pysbx.warm=require "$PYTHON" python3 -c '
-import signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
-print("up", flush=True)
-time.sleep(1000)' >/dev/null
-    wait_for sh -c "podman --runtime '$RUNTIME' logs box 2>&1 | grep -q up"
-    shows "python3 -c" podman top box args
-    podman stop --time 60 box
-    prints 3 podman inspect --format '{{.State.ExitCode}}' box
-}
-
 @test "podman exec: a warm interpreter next to another process" {
     podman run -d --name box --network none --annotation run.pysbx.preload=json "$PYTHON" sh -c 'read line </dev/zero' >/dev/null
     for _ in 1 2 3; do
@@ -101,14 +56,6 @@ print(os.getpid() > 1, threading.main_thread().native_id == os.getpid(), os.getp
     done
     expect 4 podman exec -i box python3 - <<<'raise SystemExit(4)'
     prints 1000 podman exec --user 1000 box python3 -c 'import os; print(os.getuid())'
-}
-
-# bats test_tags=user
-@test "podman run --user, --workdir, --env, --hostname, --umask" {
-    expect 0 warm --user 1000:1000 -w /home/user -e NAME=value --hostname given --umask 0077 "$PYTHON" python3 -c '
-import os, socket
-print(os.getuid(), os.getgid(), os.getcwd(), os.environ["NAME"], os.environ["HOME"], socket.gethostname(), oct(os.umask(0)))'
-    output_is "1000 1000 /home/user value /home/user given 0o77"
 }
 
 # bats test_tags=user
@@ -157,15 +104,6 @@ open("/tmp/x", "w")'
     prints new podman run --rm --network none "${options[@]}" "$PYTHON" python3 -c 'import greeting; print(greeting.text)'
 }
 
-@test "podman run: a layer that changes a module makes another image" {
-    expect 0 warm --annotation run.pysbx.preload=colorsys "$PYTHON" python3 -c 'import colorsys; print(colorsys.ONE_THIRD < 1)'
-    podman run --name changed --network none "$PYTHON" sh -c 'for f in /usr/lib/python3.*/colorsys.py; do echo "ONE_THIRD = 33" >$f; done'
-    podman commit --quiet changed localhost/changed >/dev/null
-    expect 0 podman run --rm --network none --annotation run.pysbx.preload=colorsys localhost/changed python3 -c 'import colorsys; print(colorsys.ONE_THIRD)'
-    output_is 33
-    podman rmi --force localhost/changed >/dev/null
-}
-
 @test "podman run: a container that changes its own modules sees the change when it starts again" {
     podman create --name box --network none --annotation run.pysbx.preload=colorsys "$PYTHON" python3 -c '
 import colorsys
@@ -175,20 +113,6 @@ with open(colorsys.__file__, "a") as file: file.write("ONE_THIRD += 1\n")' >/dev
     local first=$output
     expect 0 podman start --attach box
     [[ ${output%%.*} == $((${first%%.*} + 1)) ]]
-}
-
-@test "podman run: twenty at the same time, all warm" {
-    expect 0 warm "$PYTHON" python3 -c pass
-    local -a pids=()
-    for number in {1..20}; do
-        warm "$PYTHON" python3 -c "raise SystemExit($number)" &
-        pids+=($!)
-    done
-    for number in {1..20}; do
-        local code=0
-        wait "${pids[number - 1]}" || code=$?
-        [[ $code == "$number" ]]
-    done
 }
 
 @test "podman run: the reason if a required warm start is impossible" {

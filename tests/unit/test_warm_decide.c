@@ -257,35 +257,6 @@ static void test_versions(void)
     }
 }
 
-static void test_modes(void)
-{
-    struct warm_context context = context_of(command);
-    struct warm_plan plan;
-    struct error err;
-    annotate(WARM_ANNOTATION_MODE, "off");
-    decide(&context, &plan, &err);
-    is_str(plan.reason, "switched off", "off");
-    context = context_of(command);
-    annotate(WARM_ANNOTATION_MODE, "always");
-    is_int(decide(&context, &plan, &err), -EINVAL, "an unknown mode is an error");
-    is_str(err.text, "annotations[\"run.pysbx.warm\"]: unknown value 'always' (auto, require or off)",
-           "that names the annotation");
-    static const char *const interactive[] = {"python3", "-i", NULL}, *const shell[] = {"sh", NULL};
-    context = context_of(interactive);
-    annotate(WARM_ANNOTATION_MODE, "require");
-    is_int(decide(&context, &plan, &err), -ENOTSUP, "require: a reason is an error");
-    is_str(err.text, "run.pysbx.warm=require: -i asks for an interactive interpreter", "with the reason");
-    context = context_of(command);
-    annotate(WARM_ANNOTATION_MODE, "require");
-    is_int(decide(&context, &plan, &err), restore_unavailable() == NULL ? 0 : -ENOTSUP,
-           "require: so is it that this machine has no snapshots");
-    if (restore_unavailable() != NULL)
-        ok(strstr(err.text, restore_unavailable()) != NULL, "with that reason: %s", err.text);
-    context = context_of(shell);
-    annotate(WARM_ANNOTATION_MODE, "require");
-    is_int(decide(&context, &plan, &err), -ENOTSUP, "require: a program other than Python, too");
-}
-
 static void test_obstacles(void)
 {
     struct warm_plan plan;
@@ -538,7 +509,6 @@ int main(void)
     make_root();
     test_programs();
     test_versions();
-    test_modes();
     test_obstacles();
     test_preload();
     test_root_view();

@@ -394,36 +394,6 @@ static void test_shadows(void)
     }
 }
 
-#define MANY 1000
-
-/* As many files as pandas has, in as many directories. */
-static void test_speed(void)
-{
-    struct arena a = {0};
-    struct root_view view = {.root = root};
-    struct error err = {0};
-    char *text = arena_alloc(&a, (size_t)MANY * 64), *p = text;
-    p += sprintf(p, "v3") + 1;
-    for (int i = 0; i < MANY; i++) {
-        char directory[32], name[32];
-        snprintf(directory, sizeof(directory), "d%d", i / 10);
-        snprintf(name, sizeof(name), "m%d.py", i);
-        make_directory(directory);
-        put_in(directory, name, "");
-        p += sprintf(p, "f/%s/%s", directory, name) + 1;
-    }
-    p += sprintf(p, "r") + 1;
-    struct manifest *m = build(&a, text, (size_t)(p - text), builder_environment);
-    struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    int ret = manifest_verify(m, &view, NULL, &err);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    is_int(ret, 0, "%d files are unchanged", MANY);
-    diag("verified in %ld us", (end.tv_sec - begin.tv_sec) * 1000000 + (end.tv_nsec - begin.tv_nsec) / 1000);
-    remove_tree();
-    arena_free(&a);
-}
-
 /* Relative to the process' root, as the container sees it. */
 static void test_places(void)
 {
@@ -499,7 +469,6 @@ int main(void)
     test_reports();
     test_damage();
     test_shadows();
-    test_speed();
     (void)rmdir(root_path);
     return done_testing();
 }

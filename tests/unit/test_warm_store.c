@@ -363,72 +363,6 @@ static void test_collision(void)
     empty_store();
 }
 
-/* The answers to several processes that ask at the same time. The builder takes its time. */
-static void test_builders(bool wait, int cold, int ready)
-{
-    struct warm_key key = key_of("builders");
-    int counts[3] = {0}, gate[2];
-    config.wait_for_build = wait;
-    if (pipe2(gate, O_CLOEXEC) < 0)
-        bail_out("pipe");
-    for (int i = 0; i < BUILDERS; i++) {
-        if (fork() != 0)
-            continue;
-        struct store_entry entry;
-        char byte;
-        close(gate[1]);
-        (void)!read(gate[0], &byte, 1); /* all begin when the parent closes the gate */
-        int got = ask(&key, &entry);
-        if (got == STORE_BUILD) {
-            usleep(200000);
-            if (commit(&key, &entry, 1) < 0)
-                got = 99;
-        }
-        _exit(got);
-    }
-    close(gate[0]);
-    close(gate[1]);
-    for (int i = 0, status; i < BUILDERS; i++)
-        if (wait4(-1, &status, 0, NULL) > 0 && WIFEXITED(status) && WEXITSTATUS(status) < 3)
-            counts[WEXITSTATUS(status)]++;
-    is_int(counts[STORE_BUILD], 1, "%d at the same time: one builds the snapshot", BUILDERS);
-    is_int(counts[STORE_COLD], cold, "… this many start cold");
-    is_int(counts[STORE_READY], ready, "… this many wait for it");
-    is_int(count_files(), 2, "… and nothing else remains");
-    empty_store();
-}
-
-static void test_killed_builder(void)
-{
-    struct warm_key key = key_of("killed");
-    struct store_entry entry;
-    int ready[2];
-    char byte;
-    if (pipe2(ready, O_CLOEXEC) < 0)
-        bail_out("pipe");
-    pid_t pid = fork();
-    if (pid == 0) {
-        struct error err;
-        if (ask(&key, &entry) == STORE_BUILD && write_snapshot(entry.out, &key, 3, &err) == 0)
-            (void)!write(ready[1], "", 1);
-        pause();
-        _exit(0);
-    }
-    close(ready[1]);
-    is_int(read(ready[0], &byte, 1), 1, "a builder has written its snapshot");
-    config.wait_for_build = false;
-    is_int(answer(&key), STORE_COLD, "while it lives the others start cold");
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-    ok(there(&key, ".new"), "killed, it leaves a file");
-    is_int(ask(&key, &entry), STORE_BUILD, "the next one builds the snapshot");
-    is_int(lseek(entry.out, 0, SEEK_END), 0, "from the beginning");
-    is_int(commit(&key, &entry, 3), 0, "made");
-    is_int(count_files(), 2, "nothing remains of the killed one");
-    close(ready[0]);
-    empty_store();
-}
-
 static void test_full_disk(void)
 {
     char *path = arena_printf(&arena, "%s/full", base);
@@ -592,9 +526,6 @@ int main(void)
     test_failure_at_the_end_of_a_second();
     test_stale();
     test_collision();
-    test_builders(true, 0, BUILDERS - 1);
-    test_builders(false, BUILDERS - 1, 0);
-    test_killed_builder();
     test_full_disk();
     test_eviction();
     test_damage();
