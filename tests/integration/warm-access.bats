@@ -35,11 +35,6 @@ look() {
     look host
 }
 
-# bats test_tags=all
-@test "access: the same by other functions" {
-    look again
-}
-
 @test "privileges: an interpreter whose execve changes credentials starts cold, any other one keeps what execve leaves" {
     needs_root "gives files capabilities and owners"
     use_image python

@@ -10,12 +10,9 @@ fails with all rows that do not hold. With WORD it runs only rows with this word
 
 import concurrent.futures
 import contextlib
-import dbm.dumb
-import gettext
 import json
 import mmap
 import os
-import pickle
 import shutil
 import socket
 import sqlite3
@@ -29,7 +26,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from accesses import AGAIN, TABLE, Row
+from accesses import TABLE, Row
 
 Json = dict[str, Any]
 RUNTIME = os.environ["RUNTIME"]
@@ -63,7 +60,6 @@ class Volume:
         self.write("time", "")
         os.utime(path / "time", (10**9 + number, 10**9 + number))
         self.write("run", f"#!/bin/sh\necho {mark}\n", 0o755)
-        self.write("script", f"text = '{mark}'\n")
         self.write(f"name-{mark}", "")
         (path / f"dir-{mark}").mkdir()
         (path / "link").symlink_to(mark * (number + 1))
@@ -77,33 +73,22 @@ class Volume:
     def make_formats(self) -> None:
         """Make files that modules of the standard library read."""
         path, mark = self.path, self.mark
-        self.write("ini", f"[a]\nb = {mark}\n")
-        self.write("json", json.dumps([mark]))
         with zipfile.ZipFile(path / "m.zip", "w") as archive:
             archive.writestr("inzip.py", f"text = '{mark}'\n")
         with contextlib.closing(sqlite3.connect(path / "base")) as base:
             base.execute("create table t (text)")
             base.execute("insert into t values (?)", (mark,))
             base.commit()
-        with contextlib.closing(dbm.dumb.open(str(path / "dumb"), "n")) as table:
-            table[b"k"] = mark.encode()
-        with contextlib.closing(dbm.dumb.open(str(path / "shelf"), "n")) as table:
-            table[b"k"] = pickle.dumps(mark)  # like shelve
         (path / "zones").mkdir()
         # tzfile(5): one type of local time.
         zone = b"TZif" + bytes(16) + struct.pack(">6I", 0, 0, 0, 0, 1, 6) + struct.pack(">ibB", 3600, 0, 0)
         (path / "zones" / "Own").write_bytes(zone + mark.encode() + b"\0")
-        catalogue = path / "locale" / "de" / "LC_MESSAGES" / "d.mo"
-        catalogue.parent.mkdir(parents=True)
-        catalogue.write_bytes(make_catalogue("word", mark))
-        assert gettext.translation("d", str(path / "locale"), ["de"]).gettext("word") == mark
 
     def make_packages(self) -> None:
-        """Make a package with data, and a module that is in one of the volumes."""
+        """Make a package, and a module that is in one of the volumes."""
         package = self.path / "packages" / "apackage"
         package.mkdir(parents=True)
         (package / "__init__.py").write_text(f"text = '{self.mark}'\n")
-        (package / "data").write_text(self.mark)
         if self.number:
             (package.parent / "maybe.py").write_text("")
 
@@ -130,18 +115,6 @@ class Volume:
         file.write_text(text)
         file.chmod(mode)
         os.utime(file, (10**9, 10**9))
-
-
-def make_catalogue(word: str, translation: str) -> bytes:
-    """Return a catalogue of messages for gettext: its header, and one message."""
-    pairs = [(b"", b"Content-Type: text/plain; charset=utf-8\n"), (word.encode(), translation.encode())]
-    words: list[bytes] = [*(k for k, _ in pairs), *(v for _, v in pairs)]
-    place, tables = 28 + 16 * len(pairs), b""
-    for text in words:
-        tables += struct.pack("<II", len(text), place)
-        place += len(text) + 1
-    head = struct.pack("<7I", 0x950412DE, 0, len(pairs), 28, 28 + 8 * len(pairs), 0, 0)
-    return head + tables + b"".join(text + b"\0" for text in words)
 
 
 def serve(listener: socket.socket, mark: str) -> None:
@@ -513,7 +486,7 @@ def chosen(group: str, word: str) -> Iterator[tuple[int, Row]]:
     for name, rows in TABLE.items():
         for row in rows:
             number = next(numbers)
-            if group == ("again" if row.name in AGAIN else name) and word in row.name:
+            if group == name and word in row.name:
                 yield number, row
 
 

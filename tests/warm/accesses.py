@@ -49,31 +49,20 @@ def c(name: str, change: str, text: str, known: str = "") -> Row:
 
 VARIABLES = [
     Row("os.environ[]", "variable", "import os; got = os.environ['SECRET']"),
-    Row("os.environ.get", "variable", "import os; got = os.environ.get('SECRET')"),
-    Row("os.getenv", "variable", "import os; got = os.getenv('SECRET')"),
     Row("in os.environ", "name", "import os; got = 'SECRET' in os.environ"),
     Row("os.environ.items", "variable", "import os; got = [v for n, v in os.environ.items() if n == 'SECRET']"),
-    Row("os.environ.values", "variable", "import os; got = [v for v in os.environ.values() if 'MARK' in v]"),
     Row("list(os.environ)", "name", "import os; got = sorted(n for n in os.environ if n.startswith('SECRET'))"),
     Row("len(os.environ)", "name", "import os; got = len(os.environ)"),
     Row("os.environ.copy", "variable", "import os; got = os.environ.copy().get('SECRET')"),
-    Row("dict(os.environ)", "variable", "import os; got = dict(os.environ).get('SECRET')"),
-    Row("{**os.environ}", "variable", "import os; got = {**os.environ}.get('SECRET')"),
-    Row("os.environ | {}", "variable", "import os; got = (os.environ | {}).get('SECRET')"),
-    Row("os.environ.setdefault", "variable", "import os; got = os.environ.setdefault('SECRET', 'x')"),
     Row("os.environ._data", "variable", "import os; got = os.environ._data.get(b'SECRET')"),
     Row("dict(os.environ._data)", "variable", "import os; got = dict(os.environ._data).get(b'SECRET')"),
     Row("os.environb", "variable", "import os; got = os.environb.get(b'SECRET')"),
-    Row("os.expandvars", "variable", "import os; got = os.path.expandvars('$SECRET')"),
     Row("posix.environ.get", "variable", "import posix; got = posix.environ.get(b'SECRET')"),
-    Row("dict(posix.environ)", "variable", "import posix; got = dict(posix.environ).get(b'SECRET')"),
     Row("dict.get(posix.environ)", "variable", "import posix; got = dict.get(posix.environ, b'SECRET')", BYPASSED),
     Row("dict.items(posix.environ)", "variable", "import posix; got = [v for v in dict.items(posix.environ) if v[0] == b'SECRET']", BYPASSED),
-    Row("json of os.environ", "variable", "import json, os; got = json.loads(json.dumps(dict(os.environ))).get('SECRET')"),
     Row("gc.get_referents", "variable", """import gc, posix
 got = [dict.get(o, b'SECRET') for o in gc.get_referents(vars(posix)) if isinstance(o, dict) and dict.__contains__(o, b'SECRET')]"""),
     c("getenv(3)", "variable", "libc.getenv.restype = ctypes.c_char_p; got = libc.getenv(b'SECRET')"),
-    c("secure_getenv(3)", "variable", "libc.secure_getenv.restype = ctypes.c_char_p; got = libc.secure_getenv(b'SECRET')"),
     c("environ(7)", "variable", """
 array, got = ctypes.POINTER(ctypes.c_char_p).in_dll(libc, 'environ'), []
 i = 0
@@ -81,10 +70,6 @@ while array[i]:
     if array[i].startswith(b'SECRET='): got.append(array[i])
     i += 1
 del array, i"""),
-    c("__environ", "variable", """
-array, i = ctypes.POINTER(ctypes.c_char_p).in_dll(libc, '__environ'), 0
-while array[i] and not array[i].startswith(b'SECRET='): i += 1
-got = array[i]; del array, i"""),
     Row("/proc/self/environ", "variable", "got = [w for w in open('/proc/self/environ').read().split(chr(0)) if 'SECRET' in w]"),
     Row("/proc/1/environ", "variable", "got = [w for w in open('/proc/1/environ').read().split(chr(0)) if 'SECRET' in w]"),
     Row("/proc/thread-self/environ", "variable",
@@ -106,7 +91,6 @@ with open('/proc/self/mem', 'rb', 0) as f:
 del line"""),
     Row("a child of subprocess: env", "variable", """import subprocess
 got = [w for w in subprocess.run(['env'], capture_output=True, text=True).stdout.split() if 'SECRET' in w]"""),
-    Row("a child of os.popen", "variable", "import os; got = os.popen('echo $SECRET').read()"),
     Row("a child of os.fork", "variable", """import os
 r, w = os.pipe()
 p = os.fork()
@@ -116,9 +100,6 @@ os.waitpid(p, 0); got = os.read(r, 100); os.close(r); os.close(w)"""),
 
 FILES = [
     Row("open", "volume", "got = open('/secret/s').read()"),
-    Row("io.open", "volume", "import io; got = io.open('/secret/s').read()"),
-    Row("io.FileIO", "volume", "import io; got = io.FileIO('/secret/s').read()"),
-    Row("open with an opener", "volume", "import os; got = open('s', opener=lambda p, f: os.open('/secret/' + p, f)).read()"),
     Row("os.open", "volume", "import os; f = os.open('/secret/s', os.O_RDONLY); got = os.read(f, 100); os.close(f)"),
     Row("os.open, dir_fd", "volume", """import os
 d = os.open('/secret', os.O_RDONLY); f = os.open('s', os.O_RDONLY, dir_fd=d); got = os.read(f, 100); os.close(f); os.close(d)"""),
@@ -133,29 +114,17 @@ d = os.open('/secret/s', os.O_PATH); got = open(f'/proc/self/fd/{d}').read(); os
     Row("fchdir, then a relative path", "volume", """import os
 d = os.open('/secret', os.O_RDONLY); os.fchdir(d); os.close(d); got = open('s').read(); os.chdir('/')"""),
     Row("through a link in the volume", "volume", "got = open('/secret/to-s').read()"),
-    Row("pathlib: read_text", "volume", "import pathlib; got = pathlib.Path('/secret/s').read_text()"),
-    Row("pathlib: iterdir", "volume", "import pathlib; got = sorted(map(str, pathlib.Path('/secret').iterdir()))"),
-    Row("pathlib: stat", "volume", "import pathlib; got = pathlib.Path('/secret/long').stat().st_size"),
-    Row("pathlib: exists", "volume", "import pathlib; got = pathlib.Path('/secret/maybe').exists()"),
-    Row("glob", "volume", "import glob; got = sorted(glob.glob('/secret/name-*'))"),
     Row("os.listdir", "volume", "import os; got = sorted(os.listdir('/secret'))"),
     Row("os.listdir of a descriptor", "volume", "import os; d = os.open('/secret', 0); got = sorted(os.listdir(d)); os.close(d)"),
     Row("os.scandir", "volume", "import os; got = sorted(e.name for e in os.scandir('/secret'))"),
     Row("DirEntry.stat", "volume", "import os; got = sorted((e.name, e.stat().st_size) for e in os.scandir('/secret') if e.name == 'long')"),
-    Row("DirEntry.is_dir", "volume", "import os; got = [e.is_dir() for e in os.scandir('/secret') if e.name == 'kind']"),
-    Row("os.walk", "volume", "import os; got = sorted(n for _, _, names in os.walk('/secret') for n in names)"),
-    Row("os.fwalk", "volume", "import os; got = sorted(n for _, _, names, _ in os.fwalk('/secret') for n in names)"),
     Row("os.stat: size", "volume", "import os; got = os.stat('/secret/long').st_size"),
     Row("os.stat: mode", "volume", "import os; got = os.stat('/secret/mode').st_mode"),
     Row("os.stat: time", "volume", "import os; got = os.stat('/secret/time').st_mtime_ns"),
     Row("os.stat: inode", "volume", "import os; got = os.stat('/secret/s').st_ino"),
-    Row("posix.stat", "volume", "import posix; got = posix.stat('/secret/long').st_size"),
     Row("os.stat, dir_fd", "volume", "import os; d = os.open('/secret', 0); got = os.stat('long', dir_fd=d).st_size; os.close(d)"),
     Row("os.lstat", "volume", "import os; got = os.lstat('/secret/link').st_size"),
     Row("os.fstat of O_PATH", "volume", "import os; d = os.open('/secret/long', os.O_PATH); got = os.fstat(d).st_size; os.close(d)"),
-    Row("os.path.getmtime", "volume", "import os; got = os.path.getmtime('/secret/time')"),
-    Row("os.path.exists", "volume", "import os; got = os.path.exists('/secret/maybe')"),
-    Row("os.path.isdir", "volume", "import os; got = os.path.isdir('/secret/kind')"),
     Row("os.path.realpath", "volume", "import os; got = os.path.realpath('/secret/link')"),
     Row("os.access", "volume", "import os; got = os.access('/secret/mode', os.X_OK)"),
     Row("os.access: is it there", "volume", "import os; got = os.access('/secret/maybe', os.F_OK)"),
@@ -166,7 +135,6 @@ try: got = bool(open('/secret/maybe'))
 except OSError as error: got = error.errno"""),
     Row("os.listxattr, getxattr", "xattr", "import os; got = os.getxattr('/secret/s', 'user.mark') if os.listxattr('/secret/s') else None"),
     Row("os.statvfs", "statvfs", "import os; got = os.statvfs('/secret').f_blocks"),
-    Row("shutil.disk_usage", "statvfs", "import shutil; got = shutil.disk_usage('/secret').total"),
     Row("mmap", "volume", """import mmap
 with open('/secret/s', 'rb') as f, mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ) as m: got = m[:]"""),
     Row("os.sendfile to a pipe", "volume", """import os
@@ -183,8 +151,6 @@ try: os.copy_file_range(f, m, 100)
 except OSError: os.sendfile(m, f, 0, 100)
 got = os.pread(m, 100, 0)
 for n in f, m: os.close(n)"""),
-    Row("shutil.copy to /tmp, and away", "volume", """import os, shutil
-shutil.copy('/secret/s', '/dev/shm/copy'); got = open('/dev/shm/copy').read(); os.unlink('/dev/shm/copy')"""),
     Row("a thread", "volume", """import _thread, time
 got = None
 def read():
@@ -200,26 +166,12 @@ os.waitpid(p, 0); got = os.read(r, 100); os.close(r); os.close(w)"""),
     Row("subprocess: cat", "volume", "import subprocess; got = subprocess.run(['cat', '/secret/s'], capture_output=True).stdout"),
     Row("subprocess: a program of the volume", "volume", "import subprocess; got = subprocess.run(['/secret/run'], capture_output=True).stdout"),
     Row("os.system to a file", "volume", "import os; os.system('cp /secret/s /dev/shm/c'); got = open('/dev/shm/c').read(); os.unlink('/dev/shm/c')"),
-    Row("os.posix_spawn", "volume", """import os
-r, w = os.pipe()
-p = os.posix_spawn('/usr/bin/cat', ['cat', '/secret/s'], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, w, 1)])
-os.waitpid(p, 0); got = os.read(r, 100); os.close(r); os.close(w)"""),
-    Row("multiprocessing", "volume", """import multiprocessing
-def read(pipe): pipe.send(open('/secret/s').read())
-here, there = multiprocessing.Pipe()
-p = multiprocessing.get_context('fork').Process(target=read, args=(there,)); p.start(); got = here.recv(); p.join()
-here.close(); there.close(); del p, here, there"""),
     c("open(2)", "volume", "got = content(call(2, b'/secret/s', 0))"),
     c("openat(2)", "volume", "got = content(call(257, -100, b'/secret/s', 0))"),
     c("openat(2) beneath a descriptor", "volume", """
 d = call(257, -100, b'/secret', 0x200000); got = content(call(257, d, b's', 0)); os.close(d)"""),
     c("openat2(2)", "volume", "got = content(call(437, -100, b'/secret/s', (ctypes.c_ulonglong * 3)(), 24))"),
     c("open(3)", "volume", "got = content(libc.open(b'/secret/s', 0))"),
-    c("open64(3)", "volume", "got = content(libc.open64(b'/secret/s', 0))"),
-    c("fopen(3)", "volume", """
-libc.fopen.restype = ctypes.c_void_p
-stream = ctypes.c_void_p(libc.fopen(b'/secret/s', b'r')); libc.fgets(buffer, 100, stream); libc.fclose(stream)
-got = buffer.value; del stream"""),
     c("stat(2)", "volume", "got = (call(4, b'/secret/long', buffer), buffer.raw[48:56])"),
     c("lstat(2)", "volume", "got = (call(6, b'/secret/link', buffer), buffer.raw[48:56])"),
     c("newfstatat(2)", "volume", "got = (call(262, -100, b'/secret/long', buffer, 0), buffer.raw[48:56])"),
@@ -286,31 +238,15 @@ base = sqlite3.connect('file:/secret/base?immutable=1', uri=True); got = base.ex
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT); context.load_verify_locations('/secret/ca.pem')
 got = [c['serialNumber'] for c in context.get_ca_certs()]; del context"""),
     Row("zipimport", "volume", "import zipimport; got = zipimport.zipimporter('/secret/m.zip').load_module('inzip').text"),
-    Row("zipfile", "volume", "import zipfile; z = zipfile.ZipFile('/secret/m.zip'); got = z.read('inzip.py'); z.close(); del z"),
     Row("zoneinfo", "volume", """import zoneinfo
 zoneinfo.reset_tzpath(to=['/secret/zones']); got = zoneinfo.ZoneInfo('Own').tzname(__import__('datetime').datetime(2000, 1, 1))"""),
-    Row("gettext", "volume", "import gettext; got = gettext.translation('d', '/secret/locale', ['de']).gettext('word')"),
     Row("ctypes.CDLL of a library", "volume", "import ctypes; l = ctypes.CDLL('/secret/lib.so'); got = hasattr(l, 'cos'); del l"),
-    Row("importlib.resources", "volume", """import sys, importlib.resources
-sys.path.append('/secret/packages'); import apackage
-got = importlib.resources.files(apackage).joinpath('data').read_text()"""),
-    Row("pkgutil.get_data", "volume", "import sys, pkgutil; sys.path.append('/secret/packages'); got = pkgutil.get_data('apackage', 'data')"),
-    Row("runpy.run_path", "volume", "import runpy; got = runpy.run_path('/secret/script')['text']"),
     Row("importlib: a module of a path", "volume", """import importlib.util
 spec = importlib.util.spec_from_file_location('own', '/secret/packages/apackage/__init__.py')
 module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module); got = module.text"""),
     Row("importlib: is there such a module", "volume", """import importlib.util, sys
 sys.path.append('/secret/packages'); got = importlib.util.find_spec('maybe') is not None"""),
-    Row("linecache", "volume", "import linecache; got = linecache.getline('/secret/s', 1)"),
-    Row("tokenize.open", "volume", "import tokenize; got = tokenize.open('/secret/s').read()"),
-    Row("fileinput", "volume", "import fileinput; got = list(fileinput.input('/secret/s'))"),
-    Row("configparser", "volume", "import configparser; p = configparser.ConfigParser(); p.read('/secret/ini'); got = p['a']['b']"),
-    Row("dbm.dumb", "volume", "import dbm.dumb; d = dbm.dumb.open('/secret/dumb', 'r'); got = d[b'k']; d.close(); del d"),
-    Row("shelve", "volume", "import shelve; d = shelve.open('/secret/shelf', 'r'); got = d['k']; d.close(); del d"),
-    Row("logging.config", "volume", "import logging.config, json; got = json.load(open('/secret/json'))"),
-    Row("csv", "volume", "import csv; got = list(csv.reader(open('/secret/s')))"),
     Row("pwd", "passwd", "import pwd; got = pwd.getpwuid(4321).pw_name"),
-    Row("os.path.expanduser", "passwd", "import os; got = os.path.expanduser('~somebody')"),
     Row("grp", "group", "import grp; got = [g.gr_name for g in grp.getgrall() if g.gr_gid == 4321]"),
     c("getpwuid(3)", "passwd", """
 libc.getpwuid.restype = ctypes.POINTER(ctypes.c_char_p); entry = libc.getpwuid(4321); got = entry[0] if entry else ''; del entry"""),
@@ -332,14 +268,9 @@ with open('/secret/s', 'rb') as f, mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
 
 HOST = [
     Row("os.uname", "host", "import os; got = os.uname().nodename"),
-    Row("posix.uname", "host", "import posix; got = posix.uname().nodename"),
-    Row("os.uname: a text that holds it", "host", "import os; got = 'at ' + os.uname().nodename"),
-    Row("platform.node", "host", "import platform; got = platform.node()"),
     Row("socket.gethostname", "host", "import socket; got = socket.gethostname()"),
-    Row("socket.getfqdn", "host", "import socket; got = socket.getfqdn()"),
     c("uname(2)", "host", "got = (call(63, buffer), buffer.raw[65:130].strip(b'\\0'))"),
     c("uname(2): the domain", "domain", "got = (call(63, buffer), buffer.raw[325:390].strip(b'\\0'))"),
-    c("gethostname(3)", "host", "libc.gethostname(buffer, 100); got = buffer.value"),
     c("getdomainname(3)", "domain", "libc.getdomainname(buffer, 100); got = buffer.value"),
     Row("/proc/sys/kernel/hostname", "host", "got = open('/proc/sys/kernel/hostname').read()"),
     Row("/proc/sys/kernel/domainname", "domain", "got = open('/proc/sys/kernel/domainname').read()"),
@@ -362,26 +293,20 @@ HOST = [
     Row("/proc/self/cmdline", "arguments", "got = open('/proc/self/cmdline').read()[-40:]"),
     Row("/proc/1/cmdline", "arguments", "got = open('/proc/1/cmdline').read()[-40:]"),
     Row("sys.argv", "arguments", "import sys; got = sys.argv[-1]", IMPORTED_BEFORE),
-    Row("sys.orig_argv", "arguments", "import sys; got = getattr(sys, 'orig_argv', [None])[-1]", IMPORTED_BEFORE),
     Row("/proc/self/limits", "limit", "got = [l for l in open('/proc/self/limits') if l.startswith('Max file size')]"),
     Row("resource.getrlimit", "limit", "import resource; got = resource.getrlimit(resource.RLIMIT_FSIZE)", NO_FILE),
-    Row("resource.prlimit", "limit", "import resource; got = resource.prlimit(0, resource.RLIMIT_FSIZE)", NO_FILE),
     c("getrlimit(2)", "limit", "got = (call(97, 1, buffer), buffer.raw[:16])", NO_FILE),
-    c("prlimit(2)", "limit", "got = (call(302, 0, 1, None, buffer), buffer.raw[:16])", NO_FILE),
     Row("getrlimit: descriptors", "descriptors", "import resource; got = resource.getrlimit(resource.RLIMIT_NOFILE)"),
     Row("/proc/self/oom_score_adj", "oom", "got = open('/proc/self/oom_score_adj').read()"),
     Row("os.getcwd", "cwd", "import os; got = os.getcwd()"),
-    c("getcwd(2)", "cwd", "got = (call(79, buffer, 4096), buffer.value)"),
     Row("readlink of /proc/self/cwd", "cwd", "import os; got = os.readlink('/proc/self/cwd')"),
     Row("os.getgroups", "groups", "import os; got = os.getgroups()"),
-    c("getgroups(2)", "groups", "got = (call(115, 100, buffer), buffer.raw[:16])"),
     Row("os.getuid", "user", "import os; got = os.getuid(), os.getgid()"),
     Row("os.getpid", "pids", "import os; got = os.getpid() == 1", NO_FILE),
     Row("umask", "umask", "import os; m = os.umask(0o22); os.umask(m); got = m", NO_FILE),
     c("prctl: no new privileges", "privileges", "got = call(157, 39, 0, 0, 0, 0)", NO_FILE),
     c("ioprio_get(2)", "ioprio", "got = call(252, 1, 0)", NO_FILE),
     c("sched_getscheduler(2)", "scheduler", "got = call(145, 0)", NO_FILE),
-    Row("os.sched_getscheduler", "scheduler", "import os; got = os.sched_getscheduler(0)", NO_FILE),
     Row("os.nice", "scheduler-nice", "import os; got = os.getpriority(os.PRIO_PROCESS, 0)", NO_FILE),
     Row("/proc/self/stat: the priority", "scheduler-nice", "got = open('/proc/self/stat').read().split()[18]"),
     Row("/proc/self/uid_map", "maps", "got = open('/proc/self/uid_map').read()"),
@@ -392,17 +317,10 @@ HOST = [
     Row("the devices in /dev", "device", "import os; got = sorted(n for n in os.listdir('/dev') if n.startswith('own'))"),
     Row("Unix socket", "volume", """import socket
 with socket.socket(socket.AF_UNIX) as s: s.connect('/secret/socket'); got = s.recv(100)"""),
-    c("Unix socket by connect(2)", "volume", """
-s = call(41, 1, 1, 0); r = call(42, s, b'\\x01\\0/secret/socket\\0', 17); got = (r, content(s))"""),
     Row("TCP: socket.connect", "network", """import socket
 try:
     with socket.create_connection(('127.0.0.1', int(open('/secret/port').read())), 1) as s: got = s.recv(100)
 except OSError as error: got = error.errno"""),
-    c("TCP by connect(2)", "network", """
-import struct
-s = call(41, 2, 1, 0)
-r = call(42, s, struct.pack('!HHI8x', 0x200, int(open('/secret/port').read()), 0x7f000001), 16)
-got = (r, os.read(s, 100) if r == 0 else None); os.close(s); del struct"""),
     Row("/proc/net/tcp: who listens", "network", """
 port = '%04X' % int(open('/secret/port').read())
 got = [l.split()[1] for l in open('/proc/net/tcp') if l.split()[1].endswith(port) and l.split()[3] == '0A']"""),
@@ -523,17 +441,4 @@ RANDOM = [
     Row("os.urandom in a thread", "", "import os, threading\ngot = []\nt = threading.Thread(target=lambda: got.append(os.urandom(8))); t.start(); t.join(); del t"),
 ]
 
-# The rows that reach Python's hooks and the kernel in the same way as another row: they are the group "again".
-AGAIN = {
-    *("os.environ.get", "os.getenv", "os.environ.values", "dict(os.environ)", "{**os.environ}", "os.environ | {}"),
-    *("os.environ.setdefault", "os.expandvars", "dict(posix.environ)", "json of os.environ", "secure_getenv(3)"),
-    *("__environ", "a child of os.popen", "io.open", "io.FileIO", "open with an opener", "pathlib: read_text"),
-    *("pathlib: iterdir", "pathlib: stat", "pathlib: exists", "glob", "os.walk", "os.fwalk", "posix.stat"),
-    *("os.path.getmtime", "os.path.exists", "os.path.isdir", "DirEntry.is_dir", "shutil.disk_usage"),
-    *("shutil.copy to /tmp, and away", "os.posix_spawn", "multiprocessing", "open64(3)", "fopen(3)", "zipfile", "gettext"),
-    *("importlib.resources", "pkgutil.get_data", "runpy.run_path", "linecache", "tokenize.open", "fileinput", "configparser"),
-    *("dbm.dumb", "shelve", "logging.config", "csv", "os.path.expanduser", "posix.uname", "os.uname: a text that holds it"),
-    *("platform.node", "socket.getfqdn", "gethostname(3)", "sys.orig_argv", "resource.prlimit", "prlimit(2)", "getcwd(2)"),
-    *("getgroups(2)", "os.sched_getscheduler", "Unix socket by connect(2)", "TCP by connect(2)"),
-}
 TABLE = {"variables": VARIABLES, "files": FILES, "changed files": CHANGED, "host": HOST}
