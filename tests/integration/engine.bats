@@ -18,10 +18,6 @@ load ../lib/podman.bash
     stderr_has "$meant"
 }
 
-@test "podman run: descriptors of the caller are not inherited" {
-    prints $'0\n1\n2' podman run --rm --network none "$BUSYBOX" sh -c 'ls /proc/1/fd; :' 7</etc/passwd 8</etc/passwd
-}
-
 @test "podman run: LISTEN_FDS of socket activation reach process 1" {
     echo socket >socket.txt
     prints $'1 1\nsocket' env LISTEN_FDS=1 LISTEN_PID=$$ bash -c '
@@ -121,20 +117,4 @@ PYTHON
         "hook": { "path": "'"$PWD"'/mounter" } }' >hooks/mount.json
     shows "hooked /var/tmp tmpfs" podman --hooks-dir "$PWD/hooks" start --attach hooked
     podman umount hooked
-}
-
-@test "podman run --annotation: reaches the runtime's configuration" {
-    start_sleeper --name sleeper --annotation org.example.key=value
-    prints value podman inspect --format '{{index .Config.Annotations "org.example.key"}}' sleeper
-}
-
-@test "podman run: a Python program, with modules, threads and sub-processes" {
-    import_python
-    prints '{"threads": 8, "child": "42", "sum": "2d711642"}' podman run --rm --network none "$PYTHON" python3 -c '
-import json, hashlib, subprocess, sys, threading
-done = []
-threads = [threading.Thread(target=done.append, args=(i,)) for i in range(8)]
-[t.start() for t in threads]; [t.join() for t in threads]
-child = subprocess.run([sys.executable, "-c", "print(6 * 7)"], capture_output=True, text=True, check=True)
-print(json.dumps({"threads": len(done), "child": child.stdout.strip(), "sum": hashlib.sha256(b"x").hexdigest()[:8]}))'
 }

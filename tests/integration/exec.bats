@@ -25,26 +25,6 @@ load ../lib/podman.bash
         test "$(readlink /proc/self/ns/$ns)" = "$(readlink /proc/1/ns/$ns)" || echo "other $ns"; done; ls /proc/1/root/bin/busybox'
 }
 
-# bats test_tags=user
-@test "podman exec --user, --workdir, --env" {
-    start_sleeper --name sleeper -e INHERITED=yes
-    expect 0 podman exec -u user:staff -w /var -e FOO=bar sleeper sh -c 'echo "$(id -u) $(id -gn) $(pwd) $FOO $INHERITED"'
-    output_is "1000 staff /var bar yes"
-}
-
-# bats test_tags=user
-@test "podman exec: capabilities, seccomp and no-new-privileges are the container's" {
-    start_sleeper --name sleeper --cap-drop ALL --cap-add CHOWN --security-opt no-new-privileges
-    expect 0 podman exec sleeper grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status
-    output_is "$(printf '%s\n' $'CapEff:\t0000000000000001' $'CapBnd:\t0000000000000001' $'NoNewPrivs:\t1' $'Seccomp:\t2')"
-}
-
-@test "podman exec --privileged: all capabilities, for this process only" {
-    needs_root "rootless Podman's own bounding set decides"
-    start_sleeper --name sleeper
-    prints 2 podman exec --privileged sleeper sh -c 'grep CapEff /proc/self/status /proc/1/status | sort -u | wc -l'
-}
-
 @test "podman exec: no descriptor of the runtime is open" {
     start_sleeper --name sleeper
     expect 0 podman exec sleeper sh -c 'ls -d /proc/$$/fd/*; :'
@@ -55,12 +35,6 @@ load ../lib/podman.bash
     start_sleeper --name sleeper
     echo three >3.txt
     prints three podman exec --preserve-fds 1 sleeper sh -c 'cat <&3' 3<3.txt
-}
-
-@test "podman exec --detach: the process runs on after the command returns" {
-    start_sleeper --name sleeper
-    expect 0 podman exec -d sleeper sh -c 'sleep 0.3; touch /tmp/done'
-    wait_for podman exec sleeper test -e /tmp/done
 }
 
 @test "podman exec: twenty at the same time" {
@@ -75,11 +49,6 @@ load ../lib/podman.bash
         wait "${pids[i - 1]}" || code=$?
         [[ $code == "$i" ]]
     done
-}
-
-@test "podman exec: is refused once the container has ended" {
-    podman run --name ended --network none "$BUSYBOX" true
-    fails 255 "container state improper" podman exec ended true
 }
 
 # This container takes another code path (runtime/container/exec.c). A container that can trace all processes it sees

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# podman stop, kill, pause, restart, wait, rm, logs, attach, top: a container from start to end.
+# podman stop, kill, pause, restart, rm: a container from start to end.
 # once: except for the tests with the tag "user", a life has the same steps in both modes
 
 load ../lib/podman.bash
@@ -38,12 +38,6 @@ logs_have() {
     start_sleeper --name running
     expect 0 podman rm --force --time 0 running
     stderr_is_empty
-}
-
-@test "podman rm: a running container is not removed without --force" {
-    start_sleeper --name running
-    expect 2 podman rm running
-    state_is running running
 }
 
 @test "podman kill: any signal by name or number" {
@@ -108,18 +102,6 @@ logs_have() {
     wait_for eval '[[ $(podman exec again wc -l </dev/null /runs) == 3* ]]'
 }
 
-@test "podman attach: output and input of a running container" {
-    podman run -di --name echoer --network none "$BUSYBOX" sh -c 'read -r line; echo "got $line"; exit 4' >/dev/null
-    shows "got a line" podman attach echoer <<<"a line"
-    prints 4 podman wait echoer
-}
-
-@test "podman top: lists the container's processes" {
-    podman run -d --name two --network none "$BUSYBOX" sh -c 'sleep 1000 & sleep 1000' >/dev/null
-    wait_for eval '[[ $(podman top two comm | grep -c sleep) == 2 ]]'
-    shows "1 " podman top two pid comm
-}
-
 # bats test_tags=user
 @test "podman run --init: process 1 reaps orphans and forwards signals" {
     podman run -d --init --name initial --network none "$BUSYBOX" \
@@ -131,11 +113,4 @@ logs_have() {
     wait_for eval '[[ $(podman top ending args) == *"sleep 1000"* ]]'
     expect 0 podman stop --time 60 ending
     [[ $(podman inspect --format '{{.State.ExitCode}}' ending) == 143 ]]
-}
-
-@test "podman healthcheck: healthy, then unhealthy" {
-    start_sleeper --name patient --health-cmd 'test ! -e /sick' --health-interval disable
-    expect 0 podman healthcheck run patient
-    podman exec patient touch /sick
-    expect 1 podman healthcheck run patient
 }

@@ -43,25 +43,6 @@ teardown() {
     prints $'three\nfive' podman exec --preserve-fd 3,5 box sh -c "$program" 3<<<three 4<<<four 5<<<five
 }
 
-@test "podman run --volume idmap: the volume has its own mapping" {
-    needs_root "only root can map the ids of a mount"
-    mkdir mapped
-    echo given >mapped/file
-    prints 0 podman run --rm --network none --uidmap 0:100:1000 --gidmap 0:100:1000 \
-        --volume "$PWD/mapped:/mapped:idmap" "$BUSYBOX" stat -c %u /mapped/file
-    prints 1 podman run --rm --network none --uidmap 0:100:1000 --gidmap 0:100:1000 \
-        --volume "$PWD/mapped:/mapped:idmap=uids=@0-1-10" "$BUSYBOX" stat -c %u /mapped/file
-}
-
-@test "podman run --health-startup-cmd: the container is starting until it succeeds" {
-    start_sleeper --name box --health-cmd true --health-startup-cmd 'test -e /ok' --health-interval disable
-    expect 1 podman healthcheck run box
-    prints starting podman inspect --format '{{.State.Health.Status}}' box
-    podman exec box touch /ok
-    podman healthcheck run box
-    prints healthy podman inspect --format '{{.State.Health.Status}}' box
-}
-
 @test "podman kube play: security context, init container, and annotations of the pod" {
     cat >pod.yaml <<YAML
 apiVersion: v1
@@ -117,13 +98,4 @@ JSON
     prints $'1,3\n1\n0 44' podman run --rm --network none --device pysbx.example/box=one "$BUSYBOX" \
         sh -c 'stat -c %t,%T /dev/box0; echo $BOX; test -s /box; id -G'
     rm -r /etc/cdi
-}
-
-@test "podman build: heredocs, mounts of RUN, and the exit code of a step" {
-    echo hidden >secret
-    printf '%s\n' "FROM $BUSYBOX" 'RUN <<EOF' 'cat /run/secrets/none 2>/dev/null || echo none >/made' EOF \
-        'RUN --mount=type=secret,id=s cat /run/secrets/s >>/made' \
-        'RUN --mount=type=tmpfs,target=/t stat -f -c %T /t >>/made' 'RUN cat /made; exit 3' >Containerfile
-    expect 3 podman build --network none --no-cache --secret id=s,src=secret .
-    output_has $'none\nhidden\ntmpfs'
 }

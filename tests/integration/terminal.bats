@@ -47,11 +47,3 @@ PTY=$TESTS/lib/pty
     expect 0 podman exec -t talker sh -c 'tty; readlink /proc/1/fd/0'
     output_has /dev/pts/1 /dev/pts/0
 }
-
-@test "podman attach: joins the terminal; Ctrl-P Ctrl-Q leaves it without ending the container" {
-    podman run -dit --name shell --network none "$BUSYBOX" sh
-    expect 0 "$PTY" --send 'echo $((6*7))\n' --expect 42 --send '\x10' --send '\x11' -- podman attach shell
-    state_is shell running
-    expect 0 "$PTY" --send 'exit 5\n' -- podman attach shell
-    prints 5 podman wait shell
-}

@@ -92,13 +92,6 @@ snapshots() {
     done
 }
 
-@test "the store is private to the user, and its files are written only once" {
-    program require 'print("ran")'
-    expect 0 run_box
-    [[ $(stat -c '%a %u' "$(warm_store)") == "700 $(id -u)" ]]
-    [[ -z $(find "$(warm_store)" -type f -perm /077 -not -name 'agent-*') ]]
-}
-
 @test "a damaged snapshot: cold, then built again" {
     program require 'print("ran")'
     expect 0 run_box
@@ -591,13 +584,6 @@ EOF
     expect 0 run_box
     program require 'print("ran")'
     prints ran run_box
-}
-
-@test "an unknown key in warm.json is an error that names it" {
-    configure_warm '{"maxAgee": 3}'
-    program auto 'print("ran")'
-    fails 1 maxAgee run_box
-    stderr_has warm.json
 }
 
 @test "imports are observed with a little more memory than they need" {

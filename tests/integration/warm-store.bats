@@ -314,13 +314,3 @@ PYTHON
     [[ -s known ]]
     diff known described
 }
-
-@test "plan: warm or cold, why, and whether there is a snapshot" {
-    tells 'it["warm"]["start"] == "warm" and it["warm"]["snapshot"] != "ready"' runtime plan --bundle bundle
-    [[ ! -e $(warm_store) ]] # it changes nothing
-    runtime warm build --bundle bundle
-    tells 'it["warm"]["snapshot"] == "ready" and it["warm"]["program"] == "/usr/bin/python3" and it["warm"]["key"]' runtime plan --bundle bundle
-    [[ $(snapshot uses) == 0 ]]
-    configure 'process["args"] = ["python3", "-i"]'
-    tells 'it["warm"]["start"] == "cold" and it["warm"]["reason"].startswith("-i asks")' runtime plan --bundle bundle
-}

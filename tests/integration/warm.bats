@@ -34,15 +34,6 @@ setup() {
     [[ $output != "$seed" ]]
 }
 
-@test "run.pysbx.preload: names in any order, duplicates and blanks give the same snapshot" {
-    preload "json, decimal"
-    expect 0 warm -c 'pass'
-    before=$(runtime warm list --format json)
-    preload decimal,json,json
-    expect 0 warm -c 'pass'
-    [[ $(runtime warm list --format json | grep -c '"key"') == $(grep -c '"key"' <<<"$before") ]]
-}
-
 @test "run.pysbx.preload: a package's submodule" {
     preload xml.dom.minidom
     prints False warm -c "$(read_files xml.dom.minidom)"
@@ -63,14 +54,6 @@ setup() {
         output_is __main__
     done
     grep -q RuntimeWarning <(cold -m package.loaded 2>&1) # its package has loaded it
-}
-
-@test "run.pysbx.preload: an invalid module name is refused" {
-    for name in 'a b;c' '../json' 'json.' '1st' 'a/b' "$(printf 'x%.0s' {1..300})"; do
-        preload "$name"
-        fails 1 "run.pysbx.preload" either -c 'pass'
-        check_untouched
-    done
 }
 
 @test "run.pysbx.warm: an unknown word is refused" {
