@@ -114,132 +114,6 @@ static void test_reading(void)
     snapshot_close(&snapshot);
 }
 
-/* One invalid property, written with a correct checksum. */
-struct fault {
-    const char *name, *text;
-    void (*make)(struct snapshot_parts *);
-};
-
-static void overlap(struct snapshot_parts *p)
-{
-    p->vmas[1].start = CODE + page;
-}
-static void unaligned(struct snapshot_parts *p)
-{
-    p->vmas[2].end -= 1;
-}
-static void too_high(struct snapshot_parts *p)
-{
-    p->vmas[3].end = 0x800000000000ULL;
-}
-static void too_low(struct snapshot_parts *p)
-{
-    p->vmas[0].start = 0;
-}
-static void writable_code(struct snapshot_parts *p)
-{
-    p->vmas[0].prot |= PROT_WRITE;
-}
-static void unknown_flag(struct snapshot_parts *p)
-{
-    p->vmas[2].flags = 1U << 30;
-}
-static void no_such_file(struct snapshot_parts *p)
-{
-    p->vmas[1].file = 2;
-}
-static void file_stack(struct snapshot_parts *p)
-{
-    p->vmas[1].flags |= SNAPSHOT_VMA_STACK;
-}
-static void extent_outside(struct snapshot_parts *p)
-{
-    p->extents[0].address = HEAP + 15 * page;
-}
-static void extent_of_code(struct snapshot_parts *p)
-{
-    p->extents[0].address = CODE;
-}
-static void extent_endless(struct snapshot_parts *p)
-{
-    p->extents[0].pages = UINT64_MAX / page;
-}
-static void write_endless(struct snapshot_parts *p)
-{
-    p->writes[0].pages = UINT64_MAX / page;
-}
-static void relative_path(struct snapshot_parts *p)
-{
-    p->files[0].path = 1;
-}
-static void path_outside(struct snapshot_parts *p)
-{
-    p->files[0].path = 1 << 20;
-}
-static void open_string(struct snapshot_parts *p)
-{
-    p->strings_size--;
-}
-static void standard_stream(struct snapshot_parts *p)
-{
-    p->header.descriptors[0].fd = 2;
-}
-static void descriptor_of_nothing(struct snapshot_parts *p)
-{
-    p->header.descriptors[0].file = 2;
-}
-static void descriptor_twice(struct snapshot_parts *p)
-{
-    p->header.descriptors[1] = (struct snapshot_descriptor){.fd = 3, .file = 0};
-    p->header.descriptor_count = 2;
-}
-static void many_descriptors(struct snapshot_parts *p)
-{
-    p->header.descriptor_count = SNAPSHOT_MAX_DESCRIPTORS + 1;
-}
-static void no_vdso(struct snapshot_parts *p)
-{
-    p->header.vdso_count = 1;
-}
-static void vdso_inside(struct snapshot_parts *p)
-{
-    p->header.vdso[0].start = STACK;
-}
-static void many_vdso(struct snapshot_parts *p)
-{
-    p->header.vdso_count = 100;
-}
-static void wild_register(struct snapshot_parts *p)
-{
-    p->header.thread.rip = HEAP;
-}
-static void wild_tid(struct snapshot_parts *p)
-{
-    p->header.thread.tid_address = HEAP + 16 * page - 2;
-}
-static void large_auxv(struct snapshot_parts *p)
-{
-    p->header.memory.auxv_count = 1000;
-}
-static void brk_backwards(struct snapshot_parts *p)
-{
-    p->header.memory.brk = HEAP - 1;
-}
-
-static void guarded_stack(struct snapshot_parts *p)
-{
-    p->vmas[3].flags |= SNAPSHOT_VMA_GUARD;
-}
-static void guarded_heap(struct snapshot_parts *p)
-{
-    p->vmas[2].flags |= SNAPSHOT_VMA_GUARD;
-}
-static void guarded_thread(struct snapshot_parts *p)
-{
-    guarded_heap(p);
-    p->extent_count = 0;
-}
-
 /* A snapshot whose first extent is in another one, with a page of its own over it. */
 static void with_base(struct snapshot_parts *p)
 {
@@ -251,99 +125,78 @@ static void with_base(struct snapshot_parts *p)
     p->extents[0].offset = 4 * page;
     p->header.base = (struct snapshot_base){.name = "base", .size = 6 * page};
 }
-static void no_base(struct snapshot_parts *p)
+
+/* Expect an error for parts with an invalid property, which are written with a correct checksum. */
+static void refused(struct snapshot_parts *parts, const char *name, const char *said)
 {
-    with_base(p);
-    p->header.base.name[0] = '\0';
-}
-static void endless_base(struct snapshot_parts *p)
-{
-    with_base(p);
-    memset(p->header.base.name, 'a', sizeof(p->header.base.name));
-}
-static void beyond_base(struct snapshot_parts *p)
-{
-    with_base(p);
-    p->extents[0].offset = 5 * page;
-}
-static void header_of_base(struct snapshot_parts *p)
-{
-    with_base(p);
-    p->extents[0].offset = 0;
-}
-static void two_bases(struct snapshot_parts *p)
-{
-    with_base(p);
-    p->extents[0].of_base = 2;
-}
-static void patch_outside(struct snapshot_parts *p)
-{
-    with_base(p);
-    p->patches[0].address = HEAP + 16 * page;
-}
-static void patch_of_code(struct snapshot_parts *p)
-{
-    with_base(p);
-    p->patches[0].address = CODE;
-}
-static void patch_endless(struct snapshot_parts *p)
-{
-    with_base(p);
-    p->patches[0].pages = SNAPSHOT_PATCH_MAX + 1;
+    struct snapshot snapshot = {0};
+    struct error err = {0};
+    char text[128];
+    is_int(open_parts(parts, &snapshot, &err), -EINVAL, "refused: %s", name);
+    snprintf(text, sizeof(text), "the snapshot is damaged: %s", said);
+    is_str(err.text, text, "and said so");
 }
 
-static const struct fault faults[] = {
-    {"VMAs that overlap", "order of the VMAs", overlap},
-    {"a VMA that is not whole pages", "order of the VMAs", unaligned},
-    {"a VMA of the kernel", "order of the VMAs", too_high},
-    {"a VMA at 0", "order of the VMAs", too_low},
-    {"writable code", "protection of a VMA", writable_code},
-    {"an unknown kind", "kind of a VMA", unknown_flag},
-    {"a stack that is a file", "kind of a VMA", file_stack},
-    {"an inaccessible stack", "kind of a VMA", guarded_stack},
-    {"a file that is not in the table", "file of a VMA", no_such_file},
-    {"pages outside of VMAs", "pages that belong to no VMA", extent_outside},
-    {"pages of code", "pages that belong to no VMA", extent_of_code},
-    {"inaccessible pages", "pages that belong to no VMA", guarded_heap},
-    {"pages without end", "order of the pages", extent_endless},
-    {"pages of a base that is not named", "position of pages in the file", no_base},
-    {"a name of a base without end", "name of its base", endless_base},
-    {"pages beyond the end of the base", "position of pages in the file", beyond_base},
-    {"the header of the base", "position of pages in the file", header_of_base},
-    {"a second base", "position of pages in the file", two_bases},
-    {"a patch outside of VMAs", "patches that belong to no VMA", patch_outside},
-    {"a patch of code", "patches that belong to no VMA", patch_of_code},
-    {"a patch without end", "order of the patches", patch_endless},
-    {"pages to be written without end", "pages to write", write_endless},
-    {"a relative path", "name of a file", relative_path},
-    {"a path outside of the strings", "name of a file", path_outside},
-    {"strings without an end", "end of the strings", open_string},
-    {"a standard stream", "a descriptor", standard_stream},
-    {"a descriptor of no file", "a descriptor", descriptor_of_nothing},
-    {"a descriptor twice", "two descriptors", descriptor_twice},
-    {"too many descriptors", "number of the descriptors", many_descriptors},
-    {"no vdso", "names of the vdso and vvar areas", no_vdso},
-    {"a stack at the kernel's VMAs", "a VMA overlaps the vdso and vvar areas", vdso_inside},
-    {"too many of the kernel's areas", "number of the vdso and vvar areas", many_vdso},
-    {"a program counter in data", "registers", wild_register},
-    {"an inaccessible thread area", "registers", guarded_thread},
-    {"a thread number across an end", "registers", wild_tid},
-    {"a large auxiliary vector", "auxiliary vector", large_auxv},
-    {"a heap that ends before it begins", "order of the program's addresses", brk_backwards},
-};
+#define REFUSED(name, said, ...)                                                                             \
+    do {                                                                                                     \
+        struct snapshot_parts parts = make_parts(), *p = &parts;                                             \
+        __VA_ARGS__;                                                                                         \
+        refused(p, name, said);                                                                              \
+    } while (0)
 
 static void test_faults(void)
 {
-    for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
-        struct snapshot snapshot = {0};
-        struct error err = {0};
-        struct snapshot_parts parts = make_parts();
-        faults[i].make(&parts);
-        is_int(open_parts(&parts, &snapshot, &err), -EINVAL, "refused: %s", faults[i].name);
-        char text[128];
-        snprintf(text, sizeof(text), "the snapshot is damaged: %s", faults[i].text);
-        is_str(err.text, text, "and said so");
-    }
+    REFUSED("VMAs that overlap", "order of the VMAs", p->vmas[1].start = CODE + page);
+    REFUSED("a VMA that is not whole pages", "order of the VMAs", p->vmas[2].end -= 1);
+    REFUSED("a VMA of the kernel", "order of the VMAs", p->vmas[3].end = 0x800000000000ULL);
+    REFUSED("a VMA at 0", "order of the VMAs", p->vmas[0].start = 0);
+    REFUSED("writable code", "protection of a VMA", p->vmas[0].prot |= PROT_WRITE);
+    REFUSED("an unknown kind", "kind of a VMA", p->vmas[2].flags = 1U << 30);
+    REFUSED("a stack that is a file", "kind of a VMA", p->vmas[1].flags |= SNAPSHOT_VMA_STACK);
+    REFUSED("an inaccessible stack", "kind of a VMA", p->vmas[3].flags |= SNAPSHOT_VMA_GUARD);
+    REFUSED("a file that is not in the table", "file of a VMA", p->vmas[1].file = 2);
+    REFUSED("pages outside of VMAs", "pages that belong to no VMA", p->extents[0].address = HEAP + 15 * page);
+    REFUSED("pages of code", "pages that belong to no VMA", p->extents[0].address = CODE);
+    REFUSED("inaccessible pages", "pages that belong to no VMA", p->vmas[2].flags |= SNAPSHOT_VMA_GUARD);
+    REFUSED("pages without end", "order of the pages", p->extents[0].pages = UINT64_MAX / page);
+    REFUSED("pages of a base that is not named", "position of pages in the file", with_base(p);
+            p->header.base.name[0] = '\0');
+    REFUSED("a name of a base without end", "name of its base", with_base(p);
+            memset(p->header.base.name, 'a', sizeof(p->header.base.name)));
+    REFUSED("pages beyond the end of the base", "position of pages in the file", with_base(p);
+            p->extents[0].offset = 5 * page);
+    REFUSED("the header of the base", "position of pages in the file", with_base(p);
+            p->extents[0].offset = 0);
+    REFUSED("a second base", "position of pages in the file", with_base(p); p->extents[0].of_base = 2);
+    REFUSED("a patch outside of VMAs", "patches that belong to no VMA", with_base(p);
+            p->patches[0].address = HEAP + 16 * page);
+    REFUSED("a patch of code", "patches that belong to no VMA", with_base(p); p->patches[0].address = CODE);
+    REFUSED("a patch without end", "order of the patches", with_base(p);
+            p->patches[0].pages = SNAPSHOT_PATCH_MAX + 1);
+    REFUSED("pages to be written without end", "pages to write", p->writes[0].pages = UINT64_MAX / page);
+    REFUSED("a relative path", "name of a file", p->files[0].path = 1);
+    REFUSED("a path outside of the strings", "name of a file", p->files[0].path = 1 << 20);
+    REFUSED("strings without an end", "end of the strings", p->strings_size--);
+    REFUSED("a standard stream", "a descriptor", p->header.descriptors[0].fd = 2);
+    REFUSED("a descriptor of no file", "a descriptor", p->header.descriptors[0].file = 2);
+    REFUSED("a descriptor twice", "two descriptors",
+            p->header.descriptors[1] = (struct snapshot_descriptor){.fd = 3, .file = 0};
+            p->header.descriptor_count = 2);
+    REFUSED("too many descriptors", "number of the descriptors",
+            p->header.descriptor_count = SNAPSHOT_MAX_DESCRIPTORS + 1);
+    REFUSED("no vdso", "names of the vdso and vvar areas", p->header.vdso_count = 1);
+    REFUSED("a stack at the kernel's VMAs", "a VMA overlaps the vdso and vvar areas",
+            p->header.vdso[0].start = STACK);
+    REFUSED("too many of the kernel's areas", "number of the vdso and vvar areas",
+            p->header.vdso_count = 100);
+    REFUSED("a program counter in data", "registers", p->header.thread.rip = HEAP);
+    REFUSED("an inaccessible thread area", "registers", p->vmas[2].flags |= SNAPSHOT_VMA_GUARD;
+            p->extent_count = 0);
+    REFUSED("a thread number across an end", "registers",
+            p->header.thread.tid_address = HEAP + 16 * page - 2);
+    REFUSED("a large auxiliary vector", "auxiliary vector", p->header.memory.auxv_count = 1000);
+    REFUSED("a heap that ends before it begins", "order of the program's addresses",
+            p->header.memory.brk = HEAP - 1);
 }
 
 static void test_base(void)
