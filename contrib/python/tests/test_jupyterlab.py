@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,12 +56,6 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         yield f"http://127.0.0.1:{port}/lab/tree/nb.ipynb?token={token}&reset"
 
 
-def picture(page: Page, name: str) -> None:
-    """Keep a picture of the page if TEST_PICTURES names a directory."""
-    if (folder := os.environ.get("TEST_PICTURES")) is not None:
-        page.picture(Path(folder, f"{name}.png"))
-
-
 def run_cell(page: Page, number: int) -> None:
     """Run a cell by the keyboard."""
     page.value(f"{PANEL}.content.activeCellIndex = {number}; {PANEL}.content.activate(); 1")
@@ -87,7 +80,6 @@ def test_a_notebook_shows_figures_and_can_be_interrupted_and_restarted(lab: str)
         page.wait(f"{output(0)}.includes('2 False')")  # the child of the container's init, and no directories of users
         image = f"{PANEL}.content.widgets[0].outputArea.node.querySelector('img')"
         page.wait(f"{image} && {image}.complete && {image}.naturalWidth > 200")
-        picture(page, "jupyterlab-figure")
 
         run_cell(page, 1)
         page.wait(f"{output(1)}.includes('begun')")
@@ -98,10 +90,8 @@ def test_a_notebook_shows_figures_and_can_be_interrupted_and_restarted(lab: str)
         page.wait(f"{PANEL}.sessionContext.session.kernel.status === 'idle'")
         run_cell(page, 2)
         page.wait(f"{output(2)}.includes('value 42')")
-        picture(page, "jupyterlab-interrupted")
 
         page.value(f"{PANEL}.sessionContext.restartKernel().then(() => 1)")
         page.wait(f"{PANEL}.sessionContext.session.kernel.status === 'idle'")
         run_cell(page, 3)
         page.wait(f"{output(3)}.includes('is known False')")
-        picture(page, "jupyterlab-restarted")

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import array
-import contextlib
 import json
 import os
 import random
@@ -20,14 +19,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
 
-from pysbx import Checkpoint, Mount, Sandbox, SandboxError, SandboxOptionError
+from pysbx import Mount, Sandbox, SandboxError, SandboxOptionError
 from pysbx.base import runtime
 from pysbx.base.directories import cache_directory
 from pysbx.calls import saved
@@ -679,72 +677,6 @@ def test_a_parked_session_has_no_container_until_its_next_use(session: Sandbox) 
     session.close()
     with pytest.raises(SandboxError, match="has been closed"):
         session.run("x")
-
-
-@dataclass
-class Known:
-    """A session, and what its state must be."""
-
-    session: Sandbox
-    numbers: list[int]
-    files: dict[str, bytes]
-    points: list[tuple[Checkpoint, list[int], dict[str, bytes]]] = field(default_factory=list)
-
-    def another(self, made: Sandbox) -> Known:
-        """Return another session with the same state."""
-        return Known(made, list(self.numbers), dict(self.files))
-
-    def step(self, draw: random.Random, action: str) -> None:
-        """Change or compare the state."""
-        name, content = f"f{draw.randrange(3)}", str(draw.random()).encode()
-        if action == "run":
-            self.numbers.append(draw.randrange(100))
-            value(self.session, f"x.append({self.numbers[-1]})")
-        elif action == "shell":
-            assert self.session.shell(["cp", "/dev/stdin", name], content).exit_code == 0
-            self.files[name] = content
-        elif action == "put":
-            self.session.put({name: content})
-            self.files[name] = content
-        elif action == "park":
-            self.session.park()
-        elif action == "checkpoint":
-            self.points.append((self.session.checkpoint(), list(self.numbers), dict(self.files)))
-        elif self.points:
-            if action == "crash":
-                assert self.session.run("import os; os._exit(1)").exit_code == 1
-            point, numbers, files = draw.choice(self.points)
-            self.session.rollback(point)
-            self.numbers, self.files = list(numbers), dict(files)
-
-    def compare(self) -> None:
-        """Compare the state."""
-        assert value(self.session, "x") == repr(self.numbers)
-        assert {name: self.session.get(name) for name in self.session.files()} == self.files
-
-
-def test_random_steps_lead_to_the_states_of_a_model(path: Path) -> None:
-    draw = random.Random(int(os.environ.get("TEST_SEED", "2")))
-    actions = ("run", "shell", "put", "park", "checkpoint", "rollback", "crash", "fork", "save", "compare")
-    with contextlib.ExitStack() as stack:
-        known = [Known(stack.enter_context(Sandbox(warm="require")), [], {})]
-        value(known[0].session, "x = []")
-        for _ in range(int(os.environ.get("TEST_STEPS", "40"))):
-            one, action = draw.choice(known), draw.choice(actions)
-            if action == "compare":
-                one.compare()
-            elif action == "save":
-                one.session.snapshot(path)
-                known.append(one.another(stack.enter_context(Sandbox.restore(path))))
-            elif action == "fork":
-                known += [one.another(stack.enter_context(made)) for made in one.session.fork(draw.randrange(3))]
-            else:
-                one.step(draw, action)
-            for ended in known[:-4]:
-                ended.session.close()
-            del known[:-4]
-        for one in known:
-            one.compare()
 
 
 def test_a_session_that_has_not_begun_has_nothing_to_park() -> None:

@@ -1,4 +1,4 @@
-"""The page of `pysbx serve` in a real browser. TEST_PICTURES=DIRECTORY keeps pictures of them."""
+"""The page of `pysbx serve` in a real browser."""
 
 # once: a browser sees the same as root
 # slow: starts browsers
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import sys
 import time
@@ -45,8 +44,6 @@ new MutationObserver(() => { begun = true; }).observe(document.querySelector('#r
 STATES = """states = [];
 new MutationObserver((all) => all.forEach((one) => states.push(one.target.textContent))).observe(
   document.querySelector('#state'), {childList: true}); 1"""
-# The widths of pictures, which are made in both modes.
-WIDTHS = {"wide": 1280, "narrow": 420}
 
 
 @pytest.fixture(scope="module")
@@ -123,17 +120,6 @@ def output(page: Page) -> str:
     return str(page.value("document.querySelector('#output').textContent"))
 
 
-def keep_pictures(page: Page, name: str) -> None:
-    """Write pictures of the page in both modes and widths, if they are wanted."""
-    if (folder := os.environ.get("TEST_PICTURES")) is not None:
-        for scheme in ("light", "dark"):
-            for width, pixels in WIDTHS.items():
-                page.mode(scheme, pixels, 2200)  # the browser paints no frames below the window
-                time.sleep(0.5)
-                page.picture(Path(folder, f"{name}-{scheme}-{width}.png"))
-        page.mode("light")
-
-
 def test_the_pages_need_no_token_and_load_nothing_from_elsewhere(service: Server) -> None:
     with service.connect() as stranger:
         for place, name, kind in PAGES:
@@ -205,7 +191,6 @@ def test_a_program_runs_and_its_output_comes_while_it_runs(page: Page, service: 
     assert " by the clock" in facts[2]
     assert page.value("document.querySelector('#figures img').naturalWidth") > 100
     assert page.value("document.querySelector('#files a').download") in ("table.csv", "figure-1.png")
-    keep_pictures(page, "result")
     assert all(one.startswith((f"http://{service.address}/", "data:")) for one in page.requests())
     assert not any(TOKEN in one for one in page.requests())
 
@@ -249,14 +234,12 @@ def test_errors_violations_and_refusals_are_shown(page: Page) -> None:
     said = run(page, "def f(n):\n    return 1 / n\n\nf(0)\n")
     assert "ZeroDivisionError: division by zero" in said
     assert page.value("document.querySelector('#facts .bad').textContent") == "ZeroDivisionError"
-    keep_pictures(page, "error")
     page.value("document.querySelector('#profile').value = 'minimal'")
     run(page, "import math\nimport os\neval('1')\n")
     rows = page.value("[...document.querySelectorAll('#violations tbody tr')].map(one => one.innerText.trim())")
     assert [row.split("\t")[:2] for row in rows] == [["2", "import"], ["3", "call"]]
     page.value("document.querySelectorAll('#violations button')[1].click()")
     assert page.value("code.value.slice(code.selectionStart, code.selectionEnd)") == "eval('1')"
-    keep_pictures(page, "violations")
     page.value("document.querySelector('#profile').value = ''; 1")
     assert run(page, "x = = 1").count("SyntaxError: invalid syntax") == 1
     page.value("document.querySelector('#memory').value = '100000'; 1")
@@ -337,13 +320,10 @@ def test_tables_and_plotly_are_shown(page: Page) -> None:
     height = "parseInt(document.querySelector('#figures iframe')?.style.height || 0)"
     page.wait(f"{height} > 300")
     assert output(page) == ""  # the table's plain text would be the same again
-    keep_pictures(page, "table")
     run(page, "import plotly.graph_objects as go\ngo.Figure(go.Bar(x=['a', 'b'], y=[1, 4]), {'title': '</script>'})")
     page.wait("Boolean(document.querySelector('#figures button'))")
     page.value("document.querySelector('#figures button').click()")
     page.wait(f"{height} > 400")
-    time.sleep(1)  # plotly draws after that
-    keep_pictures(page, "plotly")
 
 
 def choose_file(page: Page, path: Path) -> None:
@@ -363,7 +343,6 @@ def test_files_are_given_to_runs_and_sessions(page: Page, tmp_path: Path) -> Non
     page.wait("document.querySelector('#kept').innerText.includes('my data.txt (7 B)')")
     assert run(page, "open('/output/made', 'w').write(open('my data.txt').read())") == "7\n"
     page.wait("document.querySelector('#kept').innerText.includes('/output/made')")
-    keep_pictures(page, "files")
     page.value("document.querySelector('#kept [aria-label=\"Remove my data.txt\"]').click()")
     page.wait("!document.querySelector('#kept').innerText.includes('my data.txt')")
     page.value("[...document.querySelectorAll('#sessions button')].find(one => one.textContent === 'End').click()")
@@ -392,8 +371,7 @@ def test_a_session_is_started_used_interrupted_forked_and_ended(page: Page) -> N
     page.value(press.format("Fork"))
     page.wait(f"{rows}.length === 2")
     assert run(page, "x + 1") == "42\n"
-    keep_pictures(page, "sessions")
-    page.mode("light", WIDTHS["narrow"])
+    page.mode("light", 420)
     assert page.value(LINES) == [1, 1], "the age of a session is not on one line"
     page.mode("light")
     for left in (1, 0):
