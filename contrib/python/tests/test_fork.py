@@ -66,6 +66,20 @@ def test_memory_grows_in_a_fork_as_in_the_session(session: Sandbox) -> None:
     assert value(session, "len(x), len(b), len(a), m[:2], d[:2]") == f"(300000, {10 << 20}, 300000, b'mm', b'dd')"
 
 
+def test_a_fork_has_huge_pages_where_the_session_has_them(session: Sandbox) -> None:
+    """Libraries such as numpy advise them for large blocks."""
+    value(session, "import mmap; m = mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)")
+    value(session, "m.madvise(mmap.MADV_HUGEPAGE); m.write(b'm' * (8 << 20))")
+    huge = "sum(int(line.split()[1]) for line in open('/proc/self/smaps') if line.startswith('AnonHugePages:'))"
+    there = value(session, huge)
+    with session.fork() as fork, fork.fork() as second:
+        assert [value(one, huge) for one in (fork, second)] == [there] * 2
+        assert value(second, "m[:] == b'm' * (8 << 20)") == "True"
+    point = session.checkpoint()
+    session.rollback(point)
+    assert value(session, huge) == there
+
+
 def test_a_fork_continues_and_each_goes_its_own_way(session: Sandbox) -> None:
     value(session, "import decimal\nx = 1\nclass Counter:\n    n = 0\ncounter = Counter()\nalias = counter")
     with session.fork() as fork:

@@ -233,10 +233,13 @@ static size_t map_vmas(struct restore_plan *plan, bool early, bool copy, struct 
             continue;
         if (!whole)
             map_vma(plan, a);
+        if (snapshot_vma_is_copied(a)) /* the pages that get its content are huge, if that is advised */
+            advise(plan, a);
         for (; first < extent; first++)
             map_extent(plan, a, first, !whole);
         protect(plan, a);
-        advise(plan, a);
+        if (!snapshot_vma_is_copied(a)) /* a mapping of the file has replaced it, without its properties */
+            advise(plan, a);
     }
     return count;
 }
