@@ -46,7 +46,7 @@ SOURCES    := $(sort $(filter-out $(AGENT)/% $(if $(WARM),runtime/warm/unavailab
               $(wildcard runtime/*.c runtime/*/*.c runtime/*/*/*.c runtime/*/*/*/*.c))) $(if $(SANITIZED),tests/sanitize/options.c)
 EMBEDDED   := $(if $(WARM),$(BUILD)/$(AGENT)/embed.o)
 OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(EMBEDDED)
-WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump join restore snapshot writes)
+WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump join pagemap restore snapshot writes)
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(filter-out $(if $(WARM),,$(WARM_TESTS)),\
               $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c))))
 WAKE       := $(if $(WARM),$(BUILD)/tests/warm/wake)

@@ -3,7 +3,6 @@
 #include "warm/dump/base.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +13,13 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "warm/dump/contents.h"
+#include "warm/dump/pagemap.h"
 #include "warm/dump/request.h"
 #include "warm/dump/tracee.h"
 #include "warm/dump/vmas.h"
 
 /* The number of pages examined at once. */
-#define BLOCK 512
+#define BLOCK DUMP_PAGES
 
 struct comparison {
     const struct tracee *tracee;
@@ -30,7 +30,7 @@ struct comparison {
     char *content;   /* BLOCK pages of the process */
     struct error *err;
     uint64_t page;
-    int pagemap;
+    struct dump_pagemap *pagemap;
     size_t vma; /* an index, which moves on with the addresses */
     struct snapshot_extent *out;
     size_t count, room, first; /* first: of the extent that is being divided */
@@ -83,25 +83,26 @@ static void join_last(struct comparison *c)
 
 static int compare_block(struct comparison *c, uint64_t address, size_t count)
 {
-    uint64_t entries[BLOCK], at[BLOCK];
+    uint64_t at[BLOCK];
+    enum dump_page kinds[BLOCK] = {DUMP_PAGE_OTHER};
     bool same[BLOCK]; /* known to be, or not to be, unchanged */
-    size_t size = count * sizeof(*entries);
-    ssize_t n = pread(c->pagemap, entries, size, (off_t)(address / c->page * sizeof(*entries)));
-    if (n != (ssize_t)size)
-        return error_set(c->err, n < 0 ? -errno : -EIO, "read '/proc/%d/pagemap'", (int)c->tracee->pid);
+    /* If all private pages were kept, those that are not known are of the file. */
+    int ret = c->contents->incomplete ? dump_pagemap_read(c->pagemap, address, count, kinds, c->err) : 0;
+    if (ret < 0)
+        return ret;
     for (size_t i = 0; i < count; i++) {
         const struct dump_content *known = dump_contents_find(c->contents, address + i * c->page);
         at[i] = dump_contents_position(&c->cursor, address + i * c->page, &same[i]);
-        same[i] = (same[i] && !dump_vmas_is_private(entries[i])) || known != NULL;
+        same[i] = (same[i] && kinds[i] != DUMP_PAGE_PRIVATE) || known != NULL;
         if (known != NULL)
             at[i] = known->same;
     }
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i; end < count && at[end] != 0 && !same[end]; end++)
             ;
-        int ret = end == i ? 0
-                           : tracee_read(c->tracee, address + i * c->page, c->content + i * c->page,
-                                         (end - i) * c->page, c->err);
+        ret = end == i ? 0
+                       : tracee_read(c->tracee, address + i * c->page, c->content + i * c->page,
+                                     (end - i) * c->page, c->err);
         if (ret < 0)
             return ret;
         for (; i < end; i++)
@@ -149,9 +150,10 @@ int dump_base_leave_out(const struct tracee *t, const struct dump_base *base, co
                            .err = err,
                            .page = (uint64_t)sysconf(_SC_PAGESIZE),
                            .arena = a};
-    cleanup_fd int pagemap = openat(t->proc, "pagemap", O_RDONLY | O_CLOEXEC);
-    if (pagemap < 0)
-        return error_set(err, -errno, "open '/proc/%d/pagemap'", (int)t->pid);
+    __attribute__((cleanup(dump_pagemap_close))) struct dump_pagemap pagemap;
+    int ret = dump_pagemap_open(t, &pagemap, err);
+    if (ret < 0)
+        return ret;
     cleanup_free char *content = malloc(BLOCK * c.page);
     void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, base->fd, 0);
     if (content == NULL || map == MAP_FAILED) {
@@ -159,10 +161,10 @@ int dump_base_leave_out(const struct tracee *t, const struct dump_base *base, co
             munmap(map, size);
         return error_set(err, -ENOMEM, "compare with snapshot '%s'", base->identity.name);
     }
-    c.pagemap = pagemap;
+    c.pagemap = &pagemap;
     c.content = content;
     c.map = map;
-    int ret = compare(&c, parts->extents, parts->extent_count);
+    ret = compare(&c, parts->extents, parts->extent_count);
     munmap(map, size);
     if (ret < 0)
         return ret;

@@ -79,8 +79,10 @@ static void add_page(struct dump_contents *c, uint64_t address, const char *data
     if (at != 0 && dump_vmas_equal(data, based, c->page)) {
         item.same = at;
     } else {
-        if (KEPT_MOST - c->used < c->page)
+        if (KEPT_MOST - c->used < c->page) {
+            c->incomplete = true;
             return;
+        }
         char *to = c->kept + c->used;
         item.data = to == data ? to : memcpy(to, data, c->page);
         c->used += c->page;

@@ -37,6 +37,7 @@ struct dump_contents {
     size_t next;       /* the item that dump_contents_find looks at first */
     char *kept, *base; /* memory for the data; a block of the base */
     size_t used;       /* bytes of the first */
+    bool incomplete;   /* pages that differ were not kept */
     uint64_t page;
 };
 

@@ -1,9 +1,7 @@
-/* Find the pages that a process has for itself, by /proc/PID/pagemap
- * (Documentation/admin-guide/mm/pagemap.rst). These include relocated and written pages of mapped files, not
- * untouched ones. Also find guard pages, which the C library places at the end of a thread's stack (glibc
- * 2.42). */
+/* Find the pages that a process has for itself (warm/dump/pagemap.h). These include relocated and written
+ * pages of mapped files, not untouched ones. Also find guard pages, which the C library places at the end of
+ * a thread's stack (glibc 2.42). */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +12,9 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "warm/dump/contents.h"
+#include "warm/dump/pagemap.h"
 #include "warm/dump/tracee.h"
 #include "warm/dump/vmas.h"
-
-#define PAGEMAP_PRESENT (1ULL << 63)
-#define PAGEMAP_SWAPPED (1ULL << 62)
-#define PAGEMAP_FILE    (1ULL << 61) /* of a file, or shared */
-/* MADV_GUARD_INSTALL, reported since Linux 6.15. In the two releases before, such a page only appears swapped
- * out, and cannot be read: no snapshot. */
-#define PAGEMAP_GUARD (1ULL << 58)
 
 /* The number of pages examined at once. */
 #define BLOCK DUMP_CONTENTS_BLOCK
@@ -42,7 +34,7 @@ struct scan {
     struct dump_contents *contents;
     size_t based; /* the index of the range of the base that the last page was compared with */
     uint64_t page;
-    int pagemap;
+    struct dump_pagemap *pagemap;
     char *content; /* BLOCK pages */
 };
 
@@ -74,28 +66,23 @@ static void add_page(struct scan *s, struct pieces *to, const struct snapshot_vm
     to->items[to->count++] = (struct snapshot_extent){.address = address, .pages = 1};
 }
 
-bool dump_vmas_is_private(uint64_t entry)
-{
-    return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) != 0 && (entry & PAGEMAP_FILE) == 0;
-}
-
 /* Return whether the process has the page for itself, and the page must be restored. */
-static bool is_own(const struct snapshot_vma *a, uint64_t entry)
+static bool is_own(const struct snapshot_vma *a, enum dump_page kind)
 {
-    if ((entry & PAGEMAP_GUARD) != 0 || (a->flags & (SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY)) != 0)
+    if (kind == DUMP_PAGE_GUARD || (a->flags & (SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY)) != 0)
         return false;
     if ((a->flags & SNAPSHOT_VMA_FILE) == 0 && a->file == DUMP_BY_CONTENT)
         return true;
-    return dump_vmas_is_private(entry);
+    return kind == DUMP_PAGE_PRIVATE;
 }
 
 /* Return whether the page is one of the base, unchanged. */
-static bool is_based(struct scan *s, uint64_t address, uint64_t entry)
+static bool is_based(struct scan *s, uint64_t address, enum dump_page kind)
 {
     while (s->based < s->out->based_count && s->out->based[s->based].end <= address)
         s->based++;
     return s->based < s->out->based_count && s->out->based[s->based].start <= address &&
-           (entry & PAGEMAP_GUARD) == 0 && !dump_vmas_is_private(entry);
+           kind == DUMP_PAGE_OTHER;
 }
 
 /* Add consecutive pages that it has for itself. Anonymous pages that contain only zeros are not stored: the
@@ -119,25 +106,23 @@ static int add_pages(struct scan *s, const struct snapshot_vma *a, uint64_t addr
 
 static int scan_block(struct scan *s, const struct snapshot_vma *a, uint64_t address, size_t count)
 {
-    uint64_t entries[BLOCK];
-    size_t size = count * sizeof(*entries);
-    ssize_t n = pread(s->pagemap, entries, size, (off_t)(address / s->page * sizeof(*entries)));
-    if (n != (ssize_t)size)
-        return error_set(s->err, n < 0 ? -errno : -EIO, "read '/proc/%d/pagemap'", (int)s->tracee->pid);
+    enum dump_page kinds[BLOCK];
+    int ret = dump_pagemap_read(s->pagemap, address, count, kinds, s->err);
+    if (ret < 0)
+        return ret;
     for (size_t i = 0; i < count; i++)
-        if ((entries[i] & PAGEMAP_GUARD) != 0)
+        if (kinds[i] == DUMP_PAGE_GUARD)
             add_page(s, &s->guards, a, address + i * s->page);
     for (size_t i = 0, end; i < count; i = end) {
-        for (; i < count && is_own(a, entries[i]) && is_based(s, address + i * s->page, entries[i]); i++)
+        for (; i < count && is_own(a, kinds[i]) && is_based(s, address + i * s->page, kinds[i]); i++)
             add_page(s, &s->own, a, address + i * s->page); /* not read */
         for (end = i;
-             end < count && is_own(a, entries[end]) && !is_based(s, address + end * s->page, entries[end]);
-             end++)
+             end < count && is_own(a, kinds[end]) && !is_based(s, address + end * s->page, kinds[end]); end++)
             ;
-        int ret = end > i ? add_pages(s, a, address + i * s->page, end - i) : 0;
+        ret = end > i ? add_pages(s, a, address + i * s->page, end - i) : 0;
         if (ret < 0)
             return ret;
-        while (end < count && !is_own(a, entries[end]))
+        while (end < count && !is_own(a, kinds[end]))
             end++;
     }
     return 0;
@@ -205,9 +190,10 @@ int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vm
                    struct dump_contents *contents, struct error *err)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    cleanup_fd int pagemap = openat(t->proc, "pagemap", O_RDONLY | O_CLOEXEC);
-    if (pagemap < 0)
-        return error_set(err, -errno, "open '/proc/%d/pagemap'", (int)t->pid);
+    __attribute__((cleanup(dump_pagemap_close))) struct dump_pagemap pagemap;
+    int ret = dump_pagemap_open(t, &pagemap, err);
+    if (ret < 0)
+        return ret;
     cleanup_free char *content = malloc(BLOCK * page);
     if (content == NULL)
         return error_set(err, -ENOMEM, "read memory");
@@ -217,9 +203,9 @@ int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vm
                         .out = vmas,
                         .contents = contents,
                         .page = page,
-                        .pagemap = pagemap,
+                        .pagemap = &pagemap,
                         .content = content};
-    int ret = scan_vmas(&scan);
+    ret = scan_vmas(&scan);
     if (ret == 0)
         ret = set_guards_apart(&scan);
     vmas->extents = scan.own.items;

@@ -72,6 +72,3 @@ static inline bool dump_vmas_equal(const void *one, const void *other, uint64_t 
             return false;
     return true;
 }
-
-/* Return whether the page of this entry of pagemap belongs to the process alone. */
-bool dump_vmas_is_private(uint64_t entry);
