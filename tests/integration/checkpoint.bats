@@ -199,7 +199,7 @@ PROGRAM
     parked 'import time
 print("parks", flush=True)
 time.sleep(1000)'
-    refused "does not wait in __pysbx_park__"
+    refused "does not wait in __pysbx_park__: see Checkpoints in pysbx-runtime(8)"
     runtime kill box KILL
     wait_for status_is stopped
     refused "it is stopped"
@@ -209,7 +209,7 @@ time.sleep(1000)'
     program off 'import time
 time.sleep(1000)'
     start_box
-    refused "its program is no Python that was started warm"
+    refused "its program is no Python that was started warm: see Checkpoints in pysbx-runtime(8)"
     runtime delete --force box
 
     parked 'print("parks", flush=True)

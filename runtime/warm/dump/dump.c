@@ -81,7 +81,8 @@ static int stop_parked(struct tracee *t, const struct dump_request *request, str
         nanosleep(&(struct timespec){.tv_nsec = request->waits != 0 ? WAIT_INTERVAL : PARK_INTERVAL}, NULL);
     }
     if (request->waits != 0)
-        return error_text(err, -ENOTSUP, "its program does not wait in __pysbx_park__");
+        return error_text(err, -ENOTSUP,
+                          "its program does not wait in __pysbx_park__: see Checkpoints in pysbx-runtime(8)");
     return error_text(err, -ENOTSUP, "process %d does not wait in '%s'", (int)t->pid, request->agent_path);
 }
 
@@ -294,7 +295,9 @@ static int ask_for_fork(struct tracee *t, const struct dump_request *request, st
     if (ret < 0)
         return ret;
     if (strstr(maps, request->agent_path) == NULL)
-        return error_text(err, -ENOTSUP, "its program is no Python that was started warm");
+        return error_text(
+            err, -ENOTSUP,
+            "its program is no Python that was started warm: see Checkpoints in pysbx-runtime(8)");
     ret = stop_parked(t, request, a, &vmas, err);
     if (ret < 0)
         return ret;
