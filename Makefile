@@ -199,6 +199,8 @@ $(BUILD)/version.h: FORCE
 # Manual pages are made from contrib/docs. Without go-md2man(1) the installation leaves them out.
 PAGES   := pysbx.1 profiles.5 warm.json.5 pysbx-runtime.8
 MANUALS := $(if $(shell command -v go-md2man 2>/dev/null),$(PAGES:%=$(BUILD)/placed/%))
+# Files of config/ that name the program.
+PLACED  := containers.conf.d/50-pysbx.conf docker/daemon.json containerd/config.toml apparmor/pysbx-runtime
 # source:mode:target, below DESTDIR
 INSTALLED := \
     $(BUILD)/pysbx-runtime:0755:$(BINDIR)/pysbx-runtime \
@@ -206,13 +208,10 @@ INSTALLED := \
     contrib/completions/pysbx-runtime.bash:0644:$(DATADIR)/bash-completion/completions/pysbx-runtime \
     contrib/completions/pysbx-runtime.zsh:0644:$(ZSHDIR)/_pysbx-runtime \
     contrib/completions/pysbx-runtime.fish:0644:$(DATADIR)/fish/vendor_completions.d/pysbx-runtime.fish \
-    config/containers.conf.d/50-pysbx.conf:0644:$(DATADIR)/pysbx-runtime/containers.conf.d/50-pysbx.conf \
-    config/docker/daemon.json:0644:$(DATADIR)/pysbx-runtime/docker/daemon.json \
-    config/containerd/config.toml:0644:$(DATADIR)/pysbx-runtime/containerd/config.toml \
+    $(foreach i,$(PLACED),$(BUILD)/placed/config/$(i):0644:$(DATADIR)/pysbx-runtime/$(i)) \
     config/runtime.json:0644:$(DATADIR)/pysbx-runtime/runtime.json \
     config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json \
-    config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil \
-    $(BUILD)/placed/apparmor:0644:$(DATADIR)/pysbx-runtime/apparmor/pysbx-runtime
+    config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil
 INSTALLED_PAGES := $(foreach i,$(PAGES),$(BUILD)/placed/$(i):0644:$(MANDIR)/man$(subst .,,$(suffix $(i)))/$(i))
 # For packages: Podman looks for hooks below /usr/share by default, and not below /usr/local.
 INSTALLED_HOOK := \
@@ -228,13 +227,13 @@ place = mkdir -p $(@D) && rm -f $@ && $(1) >$@ && \
 $(BUILD)/placed/50-require-sandbox.json: hooks/50-require-sandbox.json FORCE
 	@$(call place,cat $<)
 
-$(BUILD)/placed/apparmor: config/apparmor/pysbx-runtime FORCE
+$(PLACED:%=$(BUILD)/placed/config/%): $(BUILD)/placed/config/%: config/% FORCE
 	@$(call place,cat $<)
 
 $(MANUALS): FORCE
 	@$(call place,contrib/docs/man-page $(@F))
 
-install: all $(MANUALS) $(BUILD)/placed/apparmor ## install below PREFIX (/usr/local); DESTDIR for packages
+install: all $(MANUALS) $(PLACED:%=$(BUILD)/placed/config/%) ## install below PREFIX (/usr/local); DESTDIR for packages
 	$(call put,$(INSTALLED) $(if $(MANUALS),$(INSTALLED_PAGES)))
 	$(if $(MANUALS),,@echo 'make: no manual pages, because go-md2man is missing; this command installs it: tests/setup/install.sh build' >&2)
 

@@ -24,6 +24,16 @@ make_only() {
     stderr_is_empty
 }
 
+@test "make install PREFIX: the configuration for Podman, Docker and containerd names the program there" {
+    needs_root "writes to the directory of the build"
+    [[ -e $TESTS/../build/pysbx-runtime ]] || skip "needs a build"
+    expect 0 make_only install PREFIX=/opt/sandbox
+    for file in containers.conf.d/50-pysbx.conf docker/daemon.json containerd/config.toml apparmor/pysbx-runtime; do
+        grep -q '[ "]/opt/sandbox/bin/pysbx-runtime' "tree/opt/sandbox/share/pysbx-runtime/$file"
+    done
+    expect 1 grep -r --exclude-dir selinux /usr/local tree/opt/sandbox/share/pysbx-runtime
+}
+
 @test "make install: without go-md2man there are no manual pages, and a line says why" {
     needs_root "writes to the directory of the build"
     [[ -e $TESTS/../build/pysbx-runtime ]] || skip "needs a build"

@@ -110,6 +110,9 @@ later_package() {
     done
     expect 1 grep -r /usr/local /usr/libexec/pysbx-runtime /usr/share/containers/oci/hooks.d
     expect 1 zgrep /usr/local "${pages[@]}"
+    # The policy of SELinux labels both places.
+    expect 1 grep -r --exclude-dir selinux /usr/local /usr/share/pysbx-runtime "$DROP_IN"
+    cmp "$DROP_IN" /usr/share/pysbx-runtime/containers.conf.d/50-pysbx.conf
 }
 
 @test "upgrade: the administrator's changes remain, whether the package changes the same file or not" {
