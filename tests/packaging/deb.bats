@@ -188,6 +188,13 @@ install_profile() {
     [[ -e $DROP_IN && -d /var/lib/pysbx-runtime/warm && ! -e /usr/bin/pysbx-runtime ]]
     expect 0 podman info --format '{{.Host.OCIRuntime.Name}}'
     output_lacks pysbx-runtime
+    expect 0 install_packages
+    printf '[engine]\nruntime = "pysbx-runtime"\n' >/etc/containers/containers.conf.d/60-own.conf
+    expect 0 apt remove pysbx-runtime
+    [[ $output$stderr == *"/etc/containers/containers.conf.d/60-own.conf makes pysbx-runtime Podman's default"* ]]
+    [[ $output$stderr != *"50-pysbx.conf makes"* ]]
+    fails 125 pysbx-runtime podman info
+    rm /etc/containers/containers.conf.d/60-own.conf
 }
 
 @test "apt purge: nothing remains" {
