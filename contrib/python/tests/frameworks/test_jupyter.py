@@ -1,6 +1,7 @@
 """`pysbx kernel` by Jupyter's own tests of kernels."""
 
 # once: an adapter says the same to its framework as root
+# slow: IPython goes into a snapshot
 
 from __future__ import annotations
 
