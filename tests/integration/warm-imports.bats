@@ -116,6 +116,26 @@ print(sorted(sys.modules))'
     output_has "True <class 'numbers.Number'>"
 }
 
+@test "what a program imports before all else (__pysbx_first__) is there at its start, with its effects; others are hidden" {
+    module first.py <<<'import atexit, fractions, warnings
+__pysbx_first__ = True
+warnings.simplefilter("error", BytesWarning)
+atexit.register(print, "the end")'
+    module small.py <<<'import wave'
+    module packaged/__init__.py </dev/null
+    module packaged/inner.py <<<'__pysbx_first__ = None'
+    for names in first,small first first,packaged.inner,small; do
+        preload "$names"
+        prints "first True, fractions True, wave False
+the end" warm -c 'import sys; print(*(f"{name} {name in sys.modules}" for name in ("first", "fractions", "wave")), sep=", ")'
+        same -c 'import first, packaged.inner, sys, warnings
+print(sorted(sys.modules), first is sys.modules["first"], packaged.inner.__name__, warnings.filters)
+import small
+print(sorted(sys.modules), small.wave)'
+        output_has "the end"
+    done
+}
+
 @test "an import that leaves an object open: no snapshot, and the object is named" {
     declare -A modules=(
         [thread]='import threading, time; threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()'

@@ -452,11 +452,12 @@ def settle(  # type: ignore[no-untyped-def]
     return (changed, generators, KEPT, CLOCKS), (kept, finders, idle)
 
 
-def hand_over(agent, modules: list[str], surroundings: "list[dict[str, object]]") -> None:  # type: ignore[no-untyped-def]
+def hand_over(agent, modules: list[str], resume: "dict[str, Any]") -> None:  # type: ignore[no-untyped-def]
     """Give the function that makes a fork to be saved to modules that have a variable __pysbx_fork__.
 
     Those with __pysbx_clocks__ get the times that imports have kept: see resume() in resume.py.
-    Those with __pysbx_park__ get the one that waits until the container is saved (place.py). If one has a function
+    Those with __pysbx_park__ get the one that waits until the container is saved (place.py). One with __pysbx_first__
+    is what the program imports before all else, with a socket as standard input. If one has a function
     __pysbx_rehearse__, the agent calls that in a copy of this process, to learn which pages a program writes to in any
     case.
     """
@@ -468,7 +469,9 @@ def hand_over(agent, modules: list[str], surroundings: "list[dict[str, object]]"
             names["__pysbx_clocks__"] = CLOCKS
         if "__pysbx_park__" in names:
             names["__pysbx_park__"] = agent.park
-            surroundings[:] = [{}]
+            resume["SURROUNDINGS"][:] = [{}]
+        if "__pysbx_first__" in names:
+            resume["FIRST"].append(name)
         if "__pysbx_rehearse__" in names and all(part.isidentifier() for part in name.split(".")):
             call = f"from {name} import __pysbx_rehearse__ as rehearse; rehearse()"
             agent.note_rehearsal(f"try: {call}\nexcept BaseException: pass\n")
@@ -527,7 +530,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         agent.note_functions(resume)
         agent.note_memory(is_alone())
         found += import_for_good(modules, report, digests, resume, atexit)
-        hand_over(agent, modules, resume["SURROUNDINGS"])
+        hand_over(agent, modules, resume)
     except BaseException as error:
         end(report, error)
     excepthook = sys.excepthook

@@ -3,8 +3,8 @@
 In a cold start a module has no effect before its import. It is not in sys.modules, its filters of warnings and its
 functions of atexit are not there, and its package has no attribute for it. So the builder notes which module imports
 which, and which module has which effect (Record). The sys.modules of a restored process has only the modules of the
-start. When the program imports one of the others, reveal() adds it and all modules that it imports, and repeats their
-effects.
+start, and those of FIRST. When the program imports one of the others, reveal() adds it and all modules that it imports,
+and repeats their effects.
 
 embed.S puts this text between changes.py and place.py, and all share one namespace.
 """
@@ -43,7 +43,8 @@ FOUND = [0]
 # Before resume(): sys.modules as it will be. Afterwards: as the builder had it, until show_most().
 OTHER: "dict[str, Any]" = {}
 EXCHANGED: "list[bool]" = []  # has an item after show_most()
-START_NAMES: "list[str]" = []  # of the modules that are not hidden
+START_NAMES: "list[str]" = []  # of the modules of the start
+FIRST: "list[str]" = []  # preloaded modules that the program imports before all else (hand_over)
 START_PATH: "list[str]" = []
 # Attributes and effects that appear with modules of a set: (set, package, attribute) and (set, function, arguments).
 ATTRIBUTES: "list[tuple[int, str, str]]" = []
@@ -363,21 +364,36 @@ def hide(record: Record) -> None:
         raise RuntimeError("this build of Python has another layout of its dictionaries")
     record.find_hidden()
     record.undo()
-    if NAMES:  # or else modules would have a reference more than in a fresh interpreter
-        OTHER.update((name, module) for name, module in sys.modules.items() if name not in PLACES)
-        START_NAMES.extend(OTHER)
+    for name in FIRST:  # to reveal them in each restored process would write to each of these modules
+        UNSEEN[0] &= ~CLOSURES[PLACES[name]]
+    set_attributes(seen())
+    if UNSEEN[0]:  # or else modules would have a reference more than in a fresh interpreter
+        OTHER.update((name, module) for name, module in sys.modules.items() if not is_hidden(name))
+        START_NAMES.extend(name for name in OTHER if name not in PLACES)
+        BOOTSTRAP._find_and_load = _find_and_load
     START_PATH.extend(sys.path)
     keep(OTHER)
     keep(MODULES)
-    BOOTSTRAP._find_and_load = _find_and_load
 
 
 def begin_hidden() -> None:
     """Hide the modules, and let the effects act that belong to none of them."""
-    if NAMES:
+    if OTHER:
         swap(sys.modules, OTHER)
         OTHER["__main__"] = None  # it ends when the program removes it from sys.modules
-    repeat_effects(0)
+    repeat_effects(seen())
+
+
+def seen() -> int:
+    """Return the set of the modules that are not hidden."""
+    return ((1 << len(NAMES)) - 1) & ~UNSEEN[0]
+
+
+def set_attributes(shown: int) -> None:
+    """Give packages the attributes for these modules."""
+    for bit, package, attribute in ATTRIBUTES:
+        if bit & shown and package in sys.modules:
+            setattr(sys.modules[package], attribute, MODULES[bit.bit_length() - 1])
 
 
 def find_module(name: str) -> "Any":
@@ -430,9 +446,7 @@ def reveal(name: str) -> None:
             show_most(hidden)
         else:
             show_some(shown)
-        for bit, package, attribute in ATTRIBUTES:
-            if bit & shown and package in sys.modules:
-                setattr(sys.modules[package], attribute, MODULES[bit.bit_length() - 1])
+        set_attributes(shown)
         UNSEEN[0] = unseen & ~shown
         repeat_effects(shown)
         lazy: "Any" = getattr(sys, "lazy_modules", ())  # an import removes what it has loaded, since 3.15
@@ -469,8 +483,7 @@ def show_most(hidden: int) -> None:
     if "__main__" in modules:
         OTHER["__main__"] = modules["__main__"]
     own = {name: module for name, module in modules.items() if OTHER.get(name) is not module}
-    seen = ((1 << len(NAMES)) - 1) & ~UNSEEN[0]
-    gone = [name for name in START_NAMES + names_of(seen) if name not in modules]
+    gone = [name for name in START_NAMES + names_of(seen()) if name not in modules]
     swap(modules, OTHER)
     for name in gone + names_of(hidden):
         modules.pop(name, None)

@@ -376,9 +376,8 @@ def renew_openssl(openssl: "Any", entropy: bytes) -> None:
     openssl.lib.RAND_add(entropy, len(entropy), float(len(entropy)))
 
 
-def renew_platform(platform: "Any", _: bytes) -> None:
-    known = getattr(platform, "_uname_cache", None)
-    if known is not None and known.node != posix.uname().nodename:
+def forget_uname(platform: "Any", _: bytes = b"") -> None:
+    if getattr(platform, "_uname_cache", None) is not None:
         platform._uname_cache = None
 
 
@@ -541,9 +540,11 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     ("numpy.random.mtrand", PREPARE, prepare_numpy),
     ("numpy.random.mtrand", STATES, state_in_numpy),
     ("numpy.random.mtrand", RENEW, renew_numpy),
-    # platform.uname() caches the host name, which differs between containers. The agent empties the cache.
+    # platform.uname() caches the host name, which differs between containers. The agent empties the cache in the
+    # builder, and in a fork of a program.
     # Source: CPython, Lib/platform.py, _uname_cache.
-    ("platform", RENEW, renew_platform),
+    ("platform", PREPARE, forget_uname),
+    ("platform", RENEW, forget_uname),
     # uuid caches the hardware address and the last time. tempfile keeps a generator of names.
     # Source: CPython, Lib/uuid.py, getnode() and uuid1(); Lib/tempfile.py, _get_candidate_names().
     ("uuid", RENEW, renew_uuid),

@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
     from typing import Any
 
-    from hidden import begin_hidden, find_module, release
+    from hidden import FIRST, begin_hidden, find_module, release
     from packages import (
         PREPARE,
         RENEWALS,
@@ -292,11 +292,11 @@ LINE_BUFFERING: "dict[int, bool]" = {}
 
 
 def prepare_streams(note: "Any") -> None:
-    """In the builder, set up the streams as in most containers, for /dev/null and pipes.
+    """In the builder, set up the streams as in most containers, for /dev/null or a socket (hand_over), and pipes.
 
     `note`, the agent's function, remembers these descriptors. Where a container has the same, the streams can stay.
-    Descriptor 0 is needed again for the report. Descriptor 1 is duplicated because it is /dev/null already, which a
-    label may forbid the builder to open.
+    Descriptor 0 is a socket, and needed again for the report. Descriptor 1 is duplicated because it is /dev/null
+    already, which a label may forbid the builder to open.
     """
     for fd, stream in enumerate((sys.__stdin__, sys.__stdout__, sys.__stderr__)):
         if stream.line_buffering != usual_line_buffering(fd, stream):
@@ -304,7 +304,7 @@ def prepare_streams(note: "Any") -> None:
     report = posix.dup(0)
     null = posix.dup(1)
     reader, writer = posix.pipe()
-    for fd, own in enumerate((null, writer, writer)):
+    for fd, own in enumerate((report if FIRST else null, writer, writer)):
         posix.dup2(own, fd)
         open_again(fd)
     note()

@@ -52,9 +52,13 @@ ELSEWHERE = {
 }
 # Before further modules are imported, some of which count when that happens.
 pools.count_cpus()
+# Once for all copies of a prewarmed interpreter, because the names are in many pages.
+own_files.begin()
 # In a prewarmed interpreter, the function that copies this process: see bootstrap.py of the runtime.
 __pysbx_fork__: fork.Copy | None = None
-# And the times that imported modules keep: where, the name, the value, the clock, and what the clock said then.
+# Its program imports this module before all else, and has a socket as standard input.
+__pysbx_first__ = True
+# The times that imported modules keep: where, the name, the value, the clock, and what the clock said then.
 __pysbx_clocks__: list[tuple[dict[str, Any], str, Any, Callable[[], Any], Any]] = []
 
 
@@ -331,7 +335,6 @@ def prepare() -> tuple[Interrupts, Channel]:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     main_module.begin(__pysbx_fork__)
-    own_files.begin()
     note_descriptors(channel.descriptor)
     return interrupts, channel
 
