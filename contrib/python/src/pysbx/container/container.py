@@ -106,7 +106,7 @@ class Usage:
 
 
 class Beside(Protocol):
-    """What is attended to while the answer to a request is awaited: the calls of tools."""
+    """Work that a container does while it waits for an answer: the calls of tools."""
 
     def __contains__(self, descriptor: int) -> bool:
         """Tell whether a descriptor is for serve()."""
