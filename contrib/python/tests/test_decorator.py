@@ -366,6 +366,14 @@ def test_the_path_to_what_cannot_be_returned() -> None:
     assert (caught.value.path, caught.value.type_name) == ("result['rows'][1][1]", "object")
 
 
+def test_an_object_of_a_class_of_yours_is_refused_with_what_to_return() -> None:
+    class Point:
+        pass
+
+    with pytest.raises(SerializationError, match=r"Point cannot leave the sandbox: return its data as a dict"):
+        sandbox(lambda: [Point()])()
+
+
 def test_pickle_is_a_choice() -> None:
     @sandbox(result="pickle")
     def anything() -> object:

@@ -518,6 +518,7 @@ def test_a_working_directory_that_the_sandbox_does_not_have(tmp_path: Path) -> N
         ({"allow_network": ["example.org", "host"]}, "allow_network: 'host' is not .* \"host\", which stands alone"),
         ({"allow_network": [5]}, "allow_network: 5 is not a host name"),
         ({"memory_mb": "512m"}, "memory_mb: '512m' is not a positive number"),
+        ({"memory_mb": "512"}, "memory_mb: '512' is not a positive number: write 512, without quotes"),
         ({"output_limit": "5"}, "output_limit: '5' is not a number"),
         ({"memory_mb": 100.5}, "memory_mb: 100.5 is not a whole number: write it as an int"),
         ({"memory_mb": 100.0}, "memory_mb: 100.0 is not a whole number"),

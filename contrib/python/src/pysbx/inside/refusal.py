@@ -18,6 +18,7 @@ ADVICE: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 # For models of pydantic, which are iterable too, and classes of attrs.
 METHODS = {"model_dump": "its model_dump()", "__attrs_attrs__": "attrs.asdict(…)"}
+HEAPTYPE = 1 << 9  # of tp_flags: made by a class statement
 
 
 def advice_for(kind: type) -> str:
@@ -26,7 +27,8 @@ def advice_for(kind: type) -> str:
         for name, text in METHODS.items():
             if hasattr(kind, name):
                 return text
-        return next((text for base, text in ADVICE if issubclass(kind, base)), "")
+        own = "its data as a dict or a dataclass" if kind.__flags__ & HEAPTYPE and not issubclass(kind, type) else ""
+        return next((text for base, text in ADVICE if issubclass(kind, base)), own)
     except Exception:  # a metaclass of the user's
         return ""
 

@@ -166,7 +166,8 @@ class Number(NamedTuple):
             if not _is_number(value) or not value >= 0:
                 raise wrong(name, f"{value!r} is not a number from 0 on")
         elif not _is_number(value) or not 0 < value < float("inf"):
-            raise wrong(name, f"{value!r} is not a positive number")
+            digits = f": write {value}, without quotes" if isinstance(value, str) and value.isdecimal() else ""
+            raise wrong(name, f"{value!r} is not a positive number{digits}")
         if self.most is not None and value > self.most:
             raise wrong(name, f"{value!r} is more than {self.most}")
         if self.least is not None and value < self.least:
