@@ -37,15 +37,6 @@ snapshots() {
     runtime warm list --quiet | wc -l
 }
 
-@test "first use builds the snapshot, later uses restore it" {
-    program require 'import time; print("ran")'
-    prints ran run_box
-    made=$(stat -c '%i %Y' "$(warm_store)"/*)
-    prints ran run_box
-    [[ $(snapshots) == 1 ]]
-    [[ $(stat -c '%i' "$(warm_store)"/* | sort | head -n 1) == "$(cut -d ' ' -f 1 <<<"$made" | sort | head -n 1)" ]]
-}
-
 @test "ten at the same time: one builds, all run, there is one snapshot" {
     program require 'print("ran")'
     [[ $(at_once 10) == 10x0 ]] || { cat error.* && return 1; }
