@@ -24,7 +24,7 @@ from pysbx.inside.encode import encode
 from pysbx.inside.refusal import Unserializable
 from pysbx.inside.wire import Code
 
-pyarrow = pytest.importorskip("pyarrow")
+numpy, pandas, polars, pyarrow = map(pytest.importorskip, ("numpy", "pandas", "polars", "pyarrow"))
 TABLES = (Code.TABLE, Code.DATAFRAME, Code.POLARS_FRAME)
 MANY = 300_000_000
 
@@ -85,7 +85,6 @@ def empty_dicts(number: int) -> Any:
 
 @pytest.mark.parametrize("make", [pyarrow.nulls, empty_texts, empty_lists, empty_dicts])
 def test_many_rows_of_nothing_do_not_fill_the_memory(make: Any) -> None:
-    pytest.importorskip("pandas")
     data = answer(Code.DATAFRAME, pyarrow.table({"a": make(MANY)}))
     assert len(data) < 1000
     before = peak()
@@ -96,7 +95,6 @@ def test_many_rows_of_nothing_do_not_fill_the_memory(make: Any) -> None:
 
 
 def test_dicts_that_are_a_bit_each_do_not_fill_the_memory() -> None:
-    pytest.importorskip("pandas")
     number = 1 << 24
     bits = pyarrow.BooleanArray.from_buffers(pyarrow.bool_(), number, [None, pyarrow.py_buffer(bytes(number >> 3))])
     table = pyarrow.table({"a": pyarrow.StructArray.from_arrays([bits], ["bit"])})
@@ -106,7 +104,6 @@ def test_dicts_that_are_a_bit_each_do_not_fill_the_memory() -> None:
 
 
 def test_pandas_gets_no_elements_that_share_their_content() -> None:
-    pytest.importorskip("pandas")
     ends = pyarrow.array([1000], pyarrow.int32())
     for array in (
         pyarrow.RunEndEncodedArray.from_arrays(ends, pyarrow.array(["x" * 1000])),
@@ -118,7 +115,6 @@ def test_pandas_gets_no_elements_that_share_their_content() -> None:
 
 
 def test_polars_gets_no_dictionary_of_lists() -> None:
-    pytest.importorskip("polars")
     dictionary = pyarrow.array([[0] * 1000])
     indices = pyarrow.array([0] * 1000, pyarrow.int8())
     lists = pyarrow.DictionaryArray.from_arrays(indices, dictionary)
@@ -128,7 +124,6 @@ def test_polars_gets_no_dictionary_of_lists() -> None:
 
 
 def test_a_panic_of_polars_is_an_error_like_others() -> None:
-    pytest.importorskip("polars")
     table = pyarrow.table({"a": pyarrow.array([1], pyarrow.timestamp("us", "Europe/Berlin"))})
     data = answer(Code.POLARS_FRAME, table).replace(b"Europe/Berlin", b"\xff" * 13)
     with pytest.raises(SerializationError):  # which a Rust library ends by what is no Exception
@@ -150,8 +145,6 @@ DAY = 86_400_000_000
 )
 @pytest.mark.parametrize("within", ["", "list", "struct", "map", "large_list"])
 def test_polars_gets_no_dates_that_are_panic_when_they_are_printed(kind: Any, day: int, within: str) -> None:
-    pytest.importorskip("polars")
-
     def table(*numbers: int | None) -> bytes:
         width = pyarrow.int32() if kind == pyarrow.date32() else pyarrow.int64()
         array = pyarrow.array(numbers, width).view(kind)
@@ -181,7 +174,6 @@ def test_a_name_that_is_no_unicode_is_an_error() -> None:
 
 
 def test_what_pandas_says_about_its_tables_does_not_multiply_them() -> None:
-    pytest.importorskip("pandas")
     table = pyarrow.table({"a": range(1000), "b": range(1000)})
     about = {"index_columns": ["a"] * 1000, "column_indexes": [], "columns": []}
     with pytest.raises(SerializationError):
@@ -189,7 +181,6 @@ def test_what_pandas_says_about_its_tables_does_not_multiply_them() -> None:
 
 
 def test_every_kind_of_table_that_leaves_a_sandbox_comes_back() -> None:
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(
         {
             "number": [1, 2],
@@ -215,8 +206,6 @@ def test_every_kind_of_table_that_leaves_a_sandbox_comes_back() -> None:
 
 
 def test_tables_through_a_sandbox(virtualenv: str) -> None:
-    pandas = pytest.importorskip("pandas")
-
     @sandbox(virtualenv=virtualenv, memory_mb=2048, timeout_sec=120, max_processes=200)
     def echo(value: Any) -> Any:
         return value
@@ -250,7 +239,6 @@ def test_tables_through_a_sandbox(virtualenv: str) -> None:
     ],
 )
 def test_labels_of_columns_survive(columns: Any) -> None:
-    pandas = pytest.importorskip("pandas")
     labels = pandas.CategoricalIndex(["x", "y"]) if columns == "categories" else pandas.Index(columns)
     frame = pandas.DataFrame([[1, 2]], columns=labels)
     frame.columns.names = [f"level {number}" for number in range(frame.columns.nlevels)]
@@ -258,7 +246,6 @@ def test_labels_of_columns_survive(columns: Any) -> None:
 
 
 def test_labels_of_columns_that_would_be_others_are_refused() -> None:
-    pandas = pytest.importorskip("pandas")
     labels = pandas.interval_range(0, 2)
     with pytest.raises(Unserializable, match="labels of its columns") as caught:
         encode([pandas.DataFrame([range(len(labels))], columns=labels)])
@@ -266,7 +253,6 @@ def test_labels_of_columns_that_would_be_others_are_refused() -> None:
 
 
 def test_attributes_flags_and_storage_come_back() -> None:
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": pandas.array(["x", None], dtype="string[python]"), "b": ["y", "z"]})
     frame.attrs = {("a", 1): (datetime.date(2024, 2, 29), {1})}
     series = frame["a"].set_flags(allows_duplicate_labels=False)
@@ -283,7 +269,6 @@ def test_attributes_flags_and_storage_come_back() -> None:
 
 
 def test_categories_come_back_without_rows() -> None:
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     kinds = pandas.CategoricalDtype(["a", "b", "c"], ordered=True)
     frame = pandas.DataFrame({"kind": pandas.Series(["a", "b"], dtype=kinds), "n": [1, 2]})
     assert decode(encode(frame[frame.n > 5]))["kind"].dtype == kinds
@@ -292,14 +277,12 @@ def test_categories_come_back_without_rows() -> None:
 
 
 def test_an_index_of_one_level_comes_back() -> None:
-    pandas = pytest.importorskip("pandas")
     index = pandas.MultiIndex.from_arrays([["a", "b"]], names=["k"])
     for frame in (pandas.DataFrame({"n": [1, 2]}, index=index), pandas.DataFrame([[1, 2]], columns=index)):
         pandas.testing.assert_frame_equal(decode(encode(frame)), frame, check_index_type="exact")
 
 
 def test_a_polars_column_without_a_name_comes_back() -> None:
-    polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"": [1], "column_0": ["x"], "s": [{"": 1}]})
     found = decode(encode(frame))
     assert found.equals(frame)
@@ -309,7 +292,6 @@ def test_a_polars_column_without_a_name_comes_back() -> None:
 
 def values_of_pandas() -> list[Any]:
     """Return what expressions with a table often are, besides tables."""
-    pandas = pytest.importorskip("pandas")
     stamp = pandas.Timestamp("2024-01-02 03:04:05.123456789")
     frame = pandas.DataFrame({"t": [stamp, None], "n": [1, 2]}, index=pandas.Index(["x", "y"], name="k"))
     return [
@@ -338,7 +320,6 @@ def test_values_of_pandas_come_back() -> None:
 
 
 def test_a_time_of_pandas_that_would_be_another_is_refused() -> None:
-    pandas = pytest.importorskip("pandas")
     days = pandas.offsets.CustomBusinessDay(holidays=["2024-03-01"])
     with pytest.raises(Unserializable, match="frequency"):
         encode(pandas.date_range("2024-02-29", periods=2, freq=days))
@@ -368,7 +349,6 @@ sys.stdout.buffer.write(encode(tables))
 
 
 def test_tables_come_back_from_a_sandbox_without_pyarrow() -> None:
-    pandas = pytest.importorskip("pandas")
     made = subprocess.run([sys.executable, "-c", WITHOUT_ARROW], capture_output=True, check=True).stdout
     *found, last = decode(made)
     names: dict[str, Any] = {}
@@ -406,7 +386,6 @@ def test_tables_go_into_a_sandbox_without_pyarrow() -> None:
 @pytest.mark.parametrize("name", [0, True, ("a", 1), 1.5, "__index_level_0__", datetime.date(2024, 2, 29)])
 @pytest.mark.filterwarnings("error")
 def test_names_of_rows_that_are_no_texts_survive(name: Any) -> None:
-    pandas = pytest.importorskip("pandas")
     levels = pandas.MultiIndex.from_arrays([["x", "y"], [1, 2]], names=["text", name])
     for index in (pandas.Index(["x", "y"], name=name), pandas.RangeIndex(2, name=name), levels):
         frame = pandas.DataFrame({"a": [1, 2]}, index=index)
@@ -416,7 +395,6 @@ def test_names_of_rows_that_are_no_texts_survive(name: Any) -> None:
 
 
 def test_labels_of_rows_come_back_or_are_refused() -> None:
-    pandas = pytest.importorskip("pandas")
     intervals = pandas.interval_range(0, 2)
     for index in (
         pandas.MultiIndex.from_product([range(1), pandas.to_datetime(["2024-02-29", "2024-03-01"], utc=True)]),
@@ -442,7 +420,6 @@ def test_labels_of_rows_come_back_or_are_refused() -> None:
 
 @pytest.mark.parametrize("labels", [[1, "a"], ["x", None], [("a", 1), "b"], [datetime.date(2024, 2, 29), 1.5]])
 def test_labels_of_rows_of_any_type_come_back(labels: list[Any]) -> None:
-    pandas = pytest.importorskip("pandas")
     series = pandas.Series([1, 2], index=pandas.Index(labels, dtype=object, tupleize_cols=False, name="n"))
     found = decode(encode(series))
     pandas.testing.assert_series_equal(found, series)
@@ -451,7 +428,6 @@ def test_labels_of_rows_of_any_type_come_back(labels: list[Any]) -> None:
 
 @pytest.mark.parametrize("frequency", ["D", "2W-TUE", "QS-NOV", "90min"])
 def test_the_frequency_of_rows_comes_back(frequency: str) -> None:
-    pandas = pytest.importorskip("pandas")
     for index in (
         pandas.date_range("2024-02-29", periods=3, freq=frequency, name=("a", 1)),
         pandas.timedelta_range("1h", periods=3, freq="90min"),
@@ -462,7 +438,6 @@ def test_the_frequency_of_rows_comes_back(frequency: str) -> None:
 
 
 def test_a_frequency_that_a_string_does_not_say_is_refused() -> None:
-    pandas = pytest.importorskip("pandas")
     days = pandas.offsets.CustomBusinessDay(holidays=["2024-03-01"])
     frame = pandas.DataFrame({"a": [1, 2]}, index=pandas.date_range("2024-02-29", periods=2, freq=days))
     with pytest.raises(Unserializable, match="the frequency of its rows"):
@@ -472,7 +447,6 @@ def test_a_frequency_that_a_string_does_not_say_is_refused() -> None:
 
 
 def test_the_time_zone_utc_is_that_of_pandas() -> None:
-    pandas = pytest.importorskip("pandas")
     times = pandas.date_range("2024-02-29", periods=2, tz="UTC")
     rows = pandas.MultiIndex.from_arrays([["x", "y"], times])
     for index in (times, rows):
@@ -483,7 +457,6 @@ def test_the_time_zone_utc_is_that_of_pandas() -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_each_nan_comes_back_with_its_sign(kind: str) -> None:
-    pandas, numpy = pytest.importorskip("pandas"), pytest.importorskip("numpy")
     numbers = numpy.array([1.5, numpy.nan, -numpy.nan, -0.0], dtype=kind)
     frame = pandas.DataFrame({"text": ["a", "b", "c", "d"], "number": numbers}, index=pandas.Index(numbers))
     labels = pandas.DataFrame([[1, 2, 3, 4]], columns=pandas.Index(numbers))
@@ -495,7 +468,6 @@ def test_each_nan_comes_back_with_its_sign(kind: str) -> None:
 
 
 def test_cells_of_objects_come_back() -> None:
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(
         {
             "record": [{"a": 1}, {"b": 2}],
@@ -518,7 +490,6 @@ def test_cells_of_objects_come_back() -> None:
 
 
 def test_a_cell_that_has_no_form_is_named() -> None:
-    pandas = pytest.importorskip("pandas")
     for value, path in (
         (pandas.DataFrame({"a": [1, 2], "b": [1, object()]}), "result['b'][1]"),
         (pandas.Series([1, object()]), "result[1]"),
@@ -529,7 +500,6 @@ def test_a_cell_that_has_no_form_is_named() -> None:
 
 
 def test_a_column_that_arrow_cannot_hold_is_named() -> None:
-    pandas = pytest.importorskip("pandas")
     bins = pandas.cut(pandas.Series([20, 30, 40]), 2)
     for content in (pandas.arrays.SparseArray([0]), bins, [1j]):
         frame = pandas.DataFrame({"number": 1, "group": content})
@@ -539,7 +509,6 @@ def test_a_column_that_arrow_cannot_hold_is_named() -> None:
 
 
 def test_periods_and_intervals_come_back_to_a_program_that_has_none() -> None:
-    pandas = pytest.importorskip("pandas")
     # pandas registers these types at their first use, so this process knows them already.
     program = "import sys; from pysbx.calls.decode import decode; print(repr(decode(sys.stdin.buffer.read()).index[0]))"
     for index in (pandas.period_range("2024-01", periods=1, freq="M"), pandas.interval_range(0, 1)):
@@ -579,8 +548,6 @@ def test_malformed_parts_of_a_table_are_refused() -> None:
 
 
 def test_polars_tables_through_a_sandbox(virtualenv: str) -> None:
-    polars = pytest.importorskip("polars")
-
     @sandbox(virtualenv=virtualenv, memory_mb=4096, timeout_sec=120, max_processes=200, preload=["polars"])
     def echo(value: Any) -> Any:
         return value
@@ -605,7 +572,6 @@ def test_polars_tables_through_a_sandbox(virtualenv: str) -> None:
 
 
 def test_a_polars_table_of_objects_is_named() -> None:
-    polars = pytest.importorskip("polars")
     with pytest.raises(Unserializable, match="dtype Object") as caught:
         encode([polars.DataFrame({"a": [object()]})])
     assert caught.value.path == "result[0]"
