@@ -263,7 +263,7 @@ class Connection:
     def close(self) -> Callable[[], None] | None:
         """End all calls, and the thread; return what closes the socket, unless code in the sandbox has closed it.
 
-        The host would hear that, and need not before it has the outcome of the run.
+        That would wake the host before it has the outcome of the run.
         """
         with self._lock:
             self._open = False
