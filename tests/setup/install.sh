@@ -23,7 +23,7 @@ test        | podman criu buildah conmon catatonit netavark aardvark-dns iptable
 package     | python3 python3-venv
 lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy python3 python3-venv
 docs        | python3 python3-venv
-bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev
+bench       | podman crun runc bubblewrap strace patchelf mmdebstrap python3 gcc libc6-dev
 vm          | mmdebstrap e2fsprogs zstd util-linux
 python      | chromium curl gcc libc6-dev nginx-light openssl python3-venv sudo wrk
 fuzz        | clang libclang-rt-dev python3-venv
