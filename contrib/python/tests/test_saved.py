@@ -467,7 +467,13 @@ KILLED_SAVING = {
     "os.link": 1,
     "os.rename": 2,
 }
-KILLED_RESTORING = ("saved._digest", "saved._check_kept", "ready.take_for_state", "session.Sandbox._continue")
+KILLED_RESTORING = (
+    "saved._digest",
+    "saved._check_kept",
+    "ready.take_for_state",
+    "ready.Container.restore",
+    "session.Sandbox._continue",
+)
 
 
 def killed_at(place: str, program: str, path: Path) -> None:
@@ -498,6 +504,47 @@ def test_a_program_that_is_killed_while_it_saves_leaves_the_previous_file(sessio
         assert (path.read_bytes(), len(os.listdir(path.parent))) == (before, names), place
     session.snapshot(path)
     assert os.listdir(path.parent) == ["session"]
+
+
+# System calls of the command that saves a process, and which of them: it begins, holds the process, reads its memory,
+# writes the file, and kills the process.
+KILLED_COMMAND = (
+    "open:when=1",
+    "ptrace:when=1",
+    "ptrace:when=20",
+    "pread64:when=20",
+    "pwritev:when=1",
+    "pwritev:when=5",
+    "pidfd_send_signal:when=1",
+)
+
+
+@pytest.mark.parametrize("step", KILLED_COMMAND)
+def test_a_runtime_that_is_killed_while_it_saves_leaves_the_session_and_the_previous_file(
+    session: Sandbox,  # noqa: F811
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+) -> None:
+    value(session, "x = 1")
+    session.snapshot(path)
+    before = path.read_bytes()
+    command, killing = runtime.command, "inject={}:signal=KILL:{}".format(*step.split(":"))
+
+    def killed(*arguments: str, manager: tuple[str, ...] = ()) -> list[str]:
+        trace = ["strace", "-qqo", os.devnull, "-e", killing]
+        return (trace if "save" in arguments else []) + command(*arguments, manager=manager)
+
+    for use in (lambda: session.snapshot(path), session.checkpoint, session.park, session.fork):
+        with monkeypatch.context() as patched:
+            patched.setattr(runtime, "command", killed)
+            with pytest.raises(SandboxError, match=r"cannot be (saved|parked|forked)"):
+                use()
+        assert (path.read_bytes(), os.listdir(path.parent)) == (before, ["session"])
+        assert (session.ended, value(session, "x")) == ("", "1")
+    session.snapshot(path)
+    with session.fork() as fork, Sandbox.restore(path) as restored:
+        assert [value(one, "x") for one in (fork, restored)] == ["1", "1"]
 
 
 def test_a_program_that_is_killed_while_it_restores_leaves_the_file(session: Sandbox, path: Path) -> None:  # noqa: F811
