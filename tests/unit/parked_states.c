@@ -49,8 +49,11 @@ static void make_alarm(void)
 }
 static void make_child(void)
 {
+    pid_t parent = getpid();
     if (fork() == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) /* it was killed before the line above */
+            _exit(1);
         wait_forever(NULL);
     }
 }
