@@ -4,11 +4,8 @@
 
 load vm.bash
 
-# As after an installation, because in the repository the profiles are a link.
 setup_file() {
-    local root=$TESTS/..
-    cp -rL "$root/contrib/python/src/pysbx" "$BATS_FILE_TMPDIR/"
-    export PYTHONPATH=$BATS_FILE_TMPDIR PYSBX_RUNTIME=$RUNTIME
+    use_package
     # Of the caller alone, as the package demands. The directories of bats belong to a group as well.
     XDG_CACHE_HOME=$(mktemp -d)
     export XDG_CACHE_HOME
@@ -16,12 +13,6 @@ setup_file() {
 
 teardown_file() {
     rm -rf "$XDG_CACHE_HOME"
-}
-
-# Run a program that uses the package.
-python() {
-    python3 - "$@" <<<"from pysbx import *
-$(cat)"
 }
 
 @test "limits='strict': granted, and the result says that cgroups enforce them" {

@@ -125,6 +125,19 @@ runtime() {
     "$RUNTIME" "$@"
 }
 
+# Use the package pysbx in the tests of this file. It is as after an installation, because in the repository the profiles
+# are a link.
+use_package() {
+    cp -rL "$TESTS/../contrib/python/src/pysbx" "$BATS_FILE_TMPDIR/"
+    export PYTHONPATH=$BATS_FILE_TMPDIR PYSBX_RUNTIME=$RUNTIME
+}
+
+# Run a program that uses it.
+python() {
+    python3 - "$@" <<<"from pysbx import *
+$(cat)"
+}
+
 # Make ./bundle with busybox and the given command line as program.
 make_bundle() {
     local -a mode=()
