@@ -32,7 +32,7 @@ async def main(executor: PysbxCodeExecutor) -> None:
                 print((part.text or part.code_execution_result.output).split()[-1])
 
 
-executor = PysbxCodeExecutor(stateful=True, options={"memory_mb": 1024})
+executor = PysbxCodeExecutor(stateful=True, memory_mb=1024)
 asyncio.run(main(executor))
 executor.close()
 # 42

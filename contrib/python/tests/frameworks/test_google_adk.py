@@ -92,3 +92,14 @@ def test_files(stateful: bool) -> None:
     assert (killed.exit_code, "SIGKILL" in killed.stderr) == (137, True)
     assert executor.execute_code(None, CodeExecutionInput("print(open('a.csv').read())", given)).stdout == "a,b\n"
     executor.close()
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_options(stateful: bool) -> None:
+    executor = PysbxCodeExecutor(stateful=stateful, timeout_sec=2, options={"env": {"A": "b"}})
+    code = "import os; print(os.environ['A'], flush=True)\nwhile 1: pass"
+    run = executor.execute_code(None, CodeExecutionInput(code))
+    assert (run.stdout, run.exit_code, "2 seconds" in run.stderr) == ("b\n", 124, True)
+    executor.close()
+    with pytest.raises(TypeError, match="did you mean 'memory_mb'"):
+        PysbxCodeExecutor(stateful=stateful, memory=512)

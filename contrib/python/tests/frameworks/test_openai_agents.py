@@ -117,3 +117,11 @@ async def test_a_run_pauses_and_resumes(tmp_path: Path, lost: bool) -> None:
     done = await Runner.run(agent, state, run_config=config)
     assert done.final_output == "done"
     assert model.last_call is not None and "text\\ntext" in json.dumps(model.last_call.input, default=str)
+
+
+def test_options() -> None:
+    made = PysbxSandboxClientOptions(memory_mb=512, options={"cpus": 1})
+    assert made.options == {"cpus": 1, "memory_mb": 512}
+    assert PysbxSandboxClientOptions.model_validate(made.model_dump()) == made
+    with pytest.raises(TypeError, match="did you mean 'timeout_sec'"):
+        PysbxSandboxClientOptions(timeout=5)

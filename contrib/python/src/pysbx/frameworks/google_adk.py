@@ -11,12 +11,12 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.code_executors.base_code_executor import BaseCodeExecutor
 from google.adk.code_executors.code_execution_utils import CodeExecutionInput, CodeExecutionResult, File
 from google.adk.environment import BaseEnvironment, ExecutionResult
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
 from pysbx.calls.execution import Execution, run_code, unsaid
 from pysbx.calls.program import CommandTimeoutError, OutputLimitError
 from pysbx.calls.session import Sandbox
-from pysbx.frameworks.workspace import KILLED, TIMED_OUT, Opened, exec_async, in_thread, shown
+from pysbx.frameworks.workspace import KILLED, TIMED_OUT, Opened, exec_async, gathered, in_thread, shown
 
 
 class PysbxEnvironment(Opened, BaseEnvironment):
@@ -75,10 +75,16 @@ class PysbxCodeExecutor(BaseCodeExecutor):
     """An executor for LlmAgent(code_executor=…).
 
     With stateful=True, the code of one execution id runs in one session. Otherwise each code has a sandbox of its own.
+    Arguments that are no fields of the framework's executor are options of the sandbox.
     """
 
     options: dict[str, Any] = Field(default_factory=dict)
     _sessions: dict[str, Sandbox] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, given: Any) -> Any:
+        return gathered(cls.model_fields, given)
 
     def execute_code(
         self, invocation_context: InvocationContext, code_execution_input: CodeExecutionInput

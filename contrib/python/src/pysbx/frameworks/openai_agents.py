@@ -28,13 +28,13 @@ from agents.sandbox.session import (
 from agents.sandbox.session.base_sandbox_session import BaseSandboxSession
 from agents.sandbox.session.pty_output import collect_pty_output
 from agents.sandbox.snapshot import SnapshotBase
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pysbx.calls.asynchronous import AsyncTerminal
 from pysbx.calls.forward import Forward
 from pysbx.calls.program import CommandTimeoutError
 from pysbx.errors import SandboxError, SandboxFileError, SandboxFileNotFoundError
-from pysbx.frameworks.workspace import MIB, Workspace, exec_async, in_thread
+from pysbx.frameworks.workspace import MIB, Workspace, exec_async, gathered, in_thread
 
 ROOT, THEIR_ROOT = "/work", "/workspace"
 ARCHIVE = 256 * MIB
@@ -46,13 +46,18 @@ class PysbxSandboxClientOptions(BaseSandboxClientOptions):
     """Options of a client.
 
     Attributes:
-        options: those of the sandbox, by name.
+        options: those of the sandbox, by name; arguments that are no attributes go there.
         exposed_ports: ports of servers in the sandbox, which a local port leads to.
     """
 
     type: Literal["pysbx"] = "pysbx"
     options: dict[str, Any] = Field(default_factory=dict)
     exposed_ports: tuple[int, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, given: Any) -> Any:
+        return gathered(cls.model_fields, given)
 
 
 class PysbxSandboxSessionState(SandboxSessionState):

@@ -11,7 +11,7 @@ import posixpath
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from pysbx.errors import (
     SandboxFileTooLargeError,
 )
 from pysbx.options.keywords import SandboxOptions, Unpack
+from pysbx.options.options import make_options
 
 T = TypeVar("T")
 
@@ -280,6 +281,20 @@ class Opened:
         """Return the options of a command that has both streams in one; without a time it has that of the sandbox."""
         seconds = self.workspace.sandbox.options.timeout_sec if timeout is None else timeout
         return {"timeout_sec": seconds or None, "limit": self._limit, "merged": True, **options}
+
+
+def gathered(fields: Iterable[str], given: Any) -> Any:
+    """Return the arguments of a framework's model, with those that are no fields in options, where they are checked.
+
+    The model would drop them without a word: a limit that was asked for.
+    """
+    if not isinstance(given, dict):
+        return given  # a model that has been made before
+    fields = {*fields}
+    named = {name: value for name, value in given.items() if name not in fields}
+    options = {**given.get("options", {}), **named}
+    make_options(**options)
+    return {name: value for name, value in given.items() if name in fields} | {"options": options}
 
 
 def shown(*streams: bytes) -> str:
