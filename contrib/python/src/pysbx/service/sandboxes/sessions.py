@@ -233,7 +233,7 @@ class Sessions:
         whose, why = self._ended.get(identifier, ("", ""))
         if why and whose == owner:
             raise Problem(ENDED, why)
-        raise Problem(NO_SESSION, "it has never been, or it ended long ago")
+        raise Problem(NO_SESSION, "it has never been, ended long ago, or ended when the service stopped")
 
     async def use(self, session: Session, work: Callable[[Sandbox], T], code: str = "") -> T:
         """Use a session, after the uses that wait already.
