@@ -180,6 +180,8 @@ class Costs:
             root.mkdir()
             archive = subprocess.check_output([HERE.parent / "lib/image", image], text=True).strip()
             subprocess.run(["tar", "--extract", "--file", archive, "-C", root, "--exclude", "./dev/*"], check=True)
+            # Without its cache, the loader looks into directories that depend on the CPU.
+            subprocess.run(["ldconfig", "-r", root], check=True)
         return root
 
     def command(self, *words: str) -> list[str]:
