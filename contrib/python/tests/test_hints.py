@@ -112,6 +112,7 @@ def test_a_local_name_that_was_misspelt() -> None:
         ),
         ("ModuleNotFoundError", "No module named 'google.protobuf'", "protobuf"),
         ("ImportError", "Missing optional dependency 'tabulate'.  Use pip or conda", 'dependencies=["tabulate"]'),
+        ("AttributeError", "The '.style' accessor requires jinja2", 'dependencies=["jinja2"]'),
         ("ImportError", "`Import openpyxl` failed.  Use pip or conda", 'dependencies=["openpyxl"]'),
         ("ImportError", "Unable to find a usable engine; tried using: 'pyarrow', 'fastparquet'.", '["pyarrow"]'),
         ("ImportError", "matplotlib is required for plotting when the default backend", '["matplotlib"]'),

@@ -141,6 +141,10 @@ class Declared(NamedTuple):
             self.option.check(self.name, kept)
 
 
+# Of options, by the ends of their names. The first that fits counts.
+UNITS = {"_mb": " of MiB", "_mb_per_sec": " of MiB per second", "_sec": " of seconds"}
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -166,8 +170,9 @@ class Number(NamedTuple):
             if not _is_number(value) or not value >= 0:
                 raise wrong(name, f"{value!r} is not a number from 0 on")
         elif not _is_number(value) or not 0 < value < float("inf"):
+            unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), "")
             digits = f": write {value}, without quotes" if isinstance(value, str) and value.isdecimal() else ""
-            raise wrong(name, f"{value!r} is not a positive number{digits}")
+            raise wrong(name, f"{value!r} is not a positive number{unit}{digits}")
         if self.most is not None and value > self.most:
             raise wrong(name, f"{value!r} is more than {self.most}")
         if self.least is not None and value < self.least:

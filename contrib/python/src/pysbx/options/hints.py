@@ -201,6 +201,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("NameError", r"name '__file__' is", "the program is in no file: files of a sandbox are in /work"),
     ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
     ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _unassigned),
+    ("AttributeError", r"The '\.style' accessor requires (?P<name>\w+)", _missing_module),  # of pandas
     ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
     ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
     ("ImportError", r"(?:.*: )?No module named '?(?P<name>[\w.]+)(?:'\)|$)", _missing_module),  # of python3 -m
