@@ -6,8 +6,6 @@
 load ../lib/podman.bash
 load ../lib/warm-config.bash
 
-PTY=$TESTS/lib/pty
-
 setup_file() {
     configure_warm
     import_python
