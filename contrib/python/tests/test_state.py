@@ -205,7 +205,7 @@ import importlib.util, os, sys
 print(sorted(name for name in os.environ if name.startswith("PYTHON")))
 print(os.environ["PYTHONPATH"], sys.flags.no_user_site, sys.flags.optimize, importlib.util.find_spec("thing"))
 """
-    expected = "['PYTHONPATH', 'PYTHON_CPU_COUNT']\n/.pysbx 1 0 None\n"
+    expected = "['PYTHONDONTWRITEBYTECODE', 'PYTHONPATH', 'PYTHON_CPU_COUNT']\n/.pysbx 1 0 None\n"
     assert [run_code(source, warm=way).stdout for way in ("off", "auto")] == [expected, expected]
 
 
