@@ -9,9 +9,13 @@ make_only() {
     env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u PREFIX make -C "$TESTS/.." --silent --old-file all DESTDIR="$PWD/tree" "$@"
 }
 
-@test "make uninstall: removes every file of make install, and the directories of the project" {
+needs_build() {
     needs_root "writes to the directory of the build"
-    [[ -e $TESTS/../build/pysbx-runtime ]] || skip "needs a build"
+    [[ -e $TESTS/../build/pysbx-runtime ]] || skip "make install takes the default build, and there is none"
+}
+
+@test "make uninstall: removes every file of make install, and the directories of the project" {
+    needs_build
     expect 0 make_only install install-hook
     [[ -x tree/usr/local/bin/pysbx-runtime && -e tree/usr/local/share/pysbx-runtime/docker/daemon.json ]]
     [[ -x tree/usr/local/libexec/pysbx-runtime/require-sandbox && -s tree/usr/local/share/man/man8/pysbx-runtime.8 ]]
@@ -25,8 +29,7 @@ make_only() {
 }
 
 @test "make install PREFIX: the configuration for Podman, Docker and containerd names the program there" {
-    needs_root "writes to the directory of the build"
-    [[ -e $TESTS/../build/pysbx-runtime ]] || skip "needs a build"
+    needs_build
     expect 0 make_only install PREFIX=/opt/sandbox
     for file in containers.conf.d/50-pysbx.conf docker/daemon.json containerd/config.toml apparmor/pysbx-runtime; do
         grep -q '[ "]/opt/sandbox/bin/pysbx-runtime' "tree/opt/sandbox/share/pysbx-runtime/$file"
@@ -35,8 +38,7 @@ make_only() {
 }
 
 @test "make install: without go-md2man there are no manual pages, and a line says why" {
-    needs_root "writes to the directory of the build"
-    [[ -e $TESTS/../build/pysbx-runtime ]] || skip "needs a build"
+    needs_build
     mkdir programs
     ln -s /usr/bin/* programs
     rm programs/go-md2man
