@@ -332,6 +332,8 @@ def test_files_of_a_session(service: Server) -> None:
     assert problem(service.client.get(f"{place}/files/%2Fetc%2Fshadow"))["status"] == 404
     answer = service.client.put(f"{place}/files/form", files={"file": b"text"})
     assert (answer.status_code, "the body is a form" in problem(answer)["detail"]) == (422, True)
+    named = {"Content-Type": "Multipart/Form-Data; boundary=x"}
+    assert service.client.put(f"{place}/files/form", content=b"--x--", headers=named).status_code == 422
     assert "form" not in service.client.get(f"{place}/files").json()["files"]
     service.post(f"{place}/run", code="open('large', 'wb').write(bytes(2 << 20))")
     assert "larger than" in problem(service.client.get(f"{place}/files/large"))["detail"]

@@ -564,7 +564,7 @@ def _add_files(app: FastAPI, sessions: Sessions, find: Callable[[str], Session])
     )
     async def put(identifier: str, path: str, request: Request) -> None:
         """Write a file, by its path relative to /work, or its absolute one; the body is its content."""
-        if request.headers.get("content-type", "").startswith("multipart/"):
+        if request.headers.get("content-type", "").lower().startswith("multipart/"):
             # It would become the file, with the boundaries of its parts.
             raise Problem(REQUEST, "the body is a form: send the content alone, as curl --upload-file does")
         with meant():
