@@ -344,6 +344,8 @@ def test_run_with_a_profile() -> None:
         (["run", "--installer", "pipp", "-c", "1"], 2, "did you mean pip?"),
         (["run", "--memry", "5", "-c", "1"], 2, "unrecognized arguments: --memry: did you mean --memory?"),
         (["run", "-r", "x", "-c", "1"], 2, "did you mean --requirements?"),
+        (["run", "--time-limit", "5", "-c", "1"], 2, "did you mean --timeout?"),
+        (["run", "--out", "d", "-c", "1"], 2, "could match --output, --output-limit\n"),
         (["run", "--limits", "strict", "-c", "1"], 2, "did you mean --strict?"),
         (["serve", "--port", "8080"], 2, "did you mean --listen?"),
         (["deps", "remove", "nonsense"], 2, "there is no set 'nonsense': `pysbx deps list` shows their keys"),

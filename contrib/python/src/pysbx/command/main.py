@@ -48,7 +48,22 @@ class _ShowVersion(argparse.Action):
 
 
 # Words of other programs, and what they are here.
-MEANT = {"-r": "--requirements", "--port": "--listen", "--host": "--listen", "help": "--help", "version": "--version"}
+MEANT = {
+    "-e": "--env",
+    "-r": "--requirements",
+    "--cpu-limit": "--cpus",
+    "--host": "--listen",
+    "--input": "--stdin",
+    "--mem-limit": "--memory",
+    "--package": "--with",
+    "--packages": "--with",
+    "--pip": "--with",
+    "--port": "--listen",
+    "--time-limit": "--timeout",
+    "--volume": "--mount",
+    "help": "--help",
+    "version": "--version",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -70,6 +85,8 @@ class _Parser(argparse.ArgumentParser):
         words = [part.split("=")[0].strip("'") for part in message.partition(": ")[2].split() if part.strip("'")]
         if choice := re.search(r"invalid choice: '?([^' ]+)'? \(choose from (.*)\)", message):
             known, words = dict.fromkeys([*re.findall(r"[\w-]+", choice[2]), "--help", "--version"]), [choice[1]]
+        if message.startswith("ambiguous option"):  # it names what it could match
+            words = []
         near = next((near[0] for word in words if (near := get_close_matches(meant.get(word, word), known, 1))), "")
         super().error(f"{message}: did you mean {near}?" if near and near not in words else message)
 
