@@ -155,7 +155,7 @@ def test_a_file_that_does_not_fit_leaves_nothing() -> None:
             session.put({"kept": "after", "small": "1", "large": "x" * (16 << 20)})
         assert caught.value.path == "large"
         assert session.files() == {"kept": 6}
-        session.put({"kept": "after"})
+        session.put("kept", "after")
         assert session.run("open('kept').read(), oct(os.stat('kept').st_mode), os.listdir()").value == (
             "('after', '0o100640', ['kept'])"
         )
@@ -357,6 +357,7 @@ def test_paths_are_taken_where_a_path_is_meant(tmp_path: Path) -> None:
         (lambda session: session.get("\ud800"), "surrogates not allowed"),
         (lambda session: session.put(["a"]), "files: list is not a mapping"),
         (lambda session: session.put({5: b""}), "files: 5 is neither"),
+        (lambda session: session.put("a"), "files: str is not a mapping"),
         (lambda session: session.put({"a": 5}), "int is neither a string nor bytes"),
         (lambda session: session.put({"a": Path("a")}), "PosixPath is neither a string nor bytes: pass its content"),
         (lambda session: session.put({"\ud800": b""}), "surrogates not allowed"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pysbx.base.option_names import current
 from pysbx.calls.execution import (
@@ -107,15 +107,19 @@ class Filed(Core):
         check_file(answer, path)
         return answer
 
-    def put(self, files: Files) -> None:
+    def put(self, files: Files | str | os.PathLike[str], content: bytes | str | None = None) -> None:
         """Write files, by path relative to /work, or absolute in /work, /output or /tmp: all of them, or none.
+
+        Args:
+            files: contents by path; or one path, whose content comes next.
+            content: of the one file.
 
         Raises:
             TypeError: a name is no path, or a content neither text nor bytes.
             ValueError: all of it is too large.
             SandboxFileError: one cannot be written; its class says why. SandboxInvalidPathError is a ValueError too.
         """
-        self._put_files(checked_files(files))
+        self._put_files(checked_files(cast("Files", files if content is None else {files: content})))
 
     def _put_files(self, named: Mapping[str, bytes], executable: Iterable[str] = ()) -> None:
         """Write files whose paths have been checked; the executable ones get such modes."""
