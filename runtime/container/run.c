@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "cgroup/cgroup.h"
 #include "container/delete.h"
 #include "container/launch.h"
 #include "container/start.h"
@@ -29,7 +30,9 @@ static int run_remove_container(struct creation *c, struct error *err)
     return ret < 0 ? ret : delete_recorded(c->root, c->dir, &c->record, err);
 }
 
-static bool is_unchanged(void *arg)
+/* Return whether the program is what a start would make now. A frozen program would never
+ * answer. */
+static bool is_usable(void *arg)
 {
     struct creation *c = arg;
     struct error reason = {0};
@@ -38,7 +41,7 @@ static bool is_unchanged(void *arg)
     if (ret == -ESTALE)
         launch_refused(launch, &reason);
     fd_close(&c->inside);
-    return ret == 0;
+    return ret == 0 && cgroup_frozen(&c->record.cgroup) == 0;
 }
 
 /* Wait for the program, and report its end before the cgroup is removed, which counts OOM-killed processes.
@@ -49,7 +52,7 @@ static int wait_for_end(struct creation *c, const struct create_options *options
     int status;
     const unsigned socket = options->compare_fd != 0 ? options->compare_fd : options->snapshot_fd;
     struct wait_question question = {socket != 0 ? (int)socket : -1,
-                                     options->compare_fd != 0 ? is_unchanged : NULL, c};
+                                     options->compare_fd != 0 ? is_usable : NULL, c};
     int ret = wait_for_process(c->record.pid, c->pidfd, master, &question, &status, err);
     if (ret < 0)
         return ret;

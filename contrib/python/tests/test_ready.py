@@ -294,6 +294,16 @@ def test_one_that_was_removed_meanwhile_is_replaced(monkeypatch: pytest.MonkeyPa
     assert run_code("print(6 * 7)").stdout == "42\n"
 
 
+@pytest.mark.root
+def test_one_that_is_frozen_is_replaced_at_once() -> None:
+    """Its worker would answer nothing, and the call would end with its time."""
+    one = prepared()
+    paused = runtime.call("pause", one.name)
+    assert paused.returncode == 0, paused.stderr
+    assert run_code("print(6 * 7)").stdout == "42\n"
+    assert one.name not in containers()
+
+
 def test_calls_of_threads_do_not_share_one() -> None:
     prepared()
     found: list[str] = []
