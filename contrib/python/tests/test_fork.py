@@ -434,6 +434,24 @@ def test_files_that_are_open_for_writing_are_in_a_fork(session: Sandbox) -> None
             assert value(one, "f.seek(0); f.read()") == f"'one two{name}'"
 
 
+def test_a_temporary_file_with_a_name_is_in_a_fork(session: Sandbox) -> None:
+    """The module tempfile opens it with O_NOFOLLOW."""
+    value(session, "import tempfile; t = tempfile.NamedTemporaryFile('w+'); t.write('one'); t.flush()")
+    with session.fork() as fork:
+        assert value(fork, "t.write(' two'); t.flush(); open(t.name).read()") == "'one two'"
+        assert value(session, "open(t.name).read()") == "'one'"
+
+
+@pytest.mark.parametrize("made", ["", "db.execute('create table t(a)')"])
+def test_a_database_that_is_open_is_named(session: Sandbox, made: str) -> None:
+    """SQLite would refuse to write in the fork: it knows its file by the inode."""
+    session.run(f"import sqlite3; db = sqlite3.connect('t.db'); {made}")
+    with pytest.raises(SandboxError, match=r"the database '/work/t\.db' is open: close it, and connect again"):
+        session.fork()
+    value(session, "db.close(); db = sqlite3.connect(':memory:'); kept = open('t.db', 'rb')")
+    session.fork().close()
+
+
 def test_descriptors_that_share_a_position_are_not_opened_twice(session: Sandbox) -> None:
     value(session, "import os; f = os.open(os.__file__, os.O_RDONLY); g = os.dup(f)")
     with pytest.raises(SandboxError, match=r"descriptor \d+ is open"):

@@ -40,10 +40,12 @@ POLARS = (
     "polars has started threads and cannot go on without them: fork before the session uses it, or run polars in a "
     "process that ends"
 )
-# The only flag of a descriptor that open(2) would not give it anyway.
-LARGEFILE = 0o100000
+# Flags of a descriptor that mean nothing after open(2): O_LARGEFILE, and that of tempfile and SQLite.
+PAST = 0o100000 | os.O_NOFOLLOW
 # Those with which a file can be opened again.
 FLAGS = os.O_ACCMODE | os.O_APPEND
+# The first bytes of a database: https://sqlite.org/fileformat.html#the_database_header.
+DATABASE = b"SQLite format 3\0"
 
 
 ABOUT_COPIES = ("forked", "drop")
@@ -100,13 +102,16 @@ def _open_files(own: int) -> list[_Open]:
             continue
         try:
             about, path = os.fstat(number), os.readlink(f"/proc/self/fd/{number}")
-            flags = fcntl.fcntl(number, fcntl.F_GETFL) & ~LARGEFILE
+            opened = fcntl.fcntl(number, fcntl.F_GETFL)
+            flags = opened & ~PAST
             with open(f"/proc/self/fdinfo/{number}", encoding="ascii") as file:
                 locked = "lock:" in file.read()
             if flags & ~FLAGS or locked or not stat.S_ISREG(about.st_mode) or path.startswith("/proc/"):
                 continue
             if flags != os.O_RDONLY and not _is_private(path, DIRECTORIES):
                 continue
+            if "_sqlite3" in sys.modules:
+                _check_database(number, path, opened)
             os.close(os.open(path, flags))
             if os.path.samestat(os.stat(path), about):
                 position, inheritable = os.lseek(number, 0, os.SEEK_CUR), os.get_inheritable(number)
@@ -114,6 +119,15 @@ def _open_files(own: int) -> list[_Open]:
         except OSError:  # that of the listing itself; or the file is gone, or may not be read any more
             continue
     return [one for one in found.values() if not _shares_position(one, found)]
+
+
+def _check_database(number: int, path: str, opened: int) -> None:
+    """Raise NotCopied for a database of SQLite, which refuses to write to another inode than it has opened."""
+    if opened & os.O_ACCMODE != os.O_RDWR:
+        return
+    start = os.pread(number, len(DATABASE), 0)
+    if start == DATABASE or (not start and opened & os.O_NOFOLLOW):  # that of a new one is empty
+        raise NotCopied(f"the database '{path}' is open: close it, and connect again afterwards")
 
 
 def _shares_position(one: _Open, others: dict[int, _Open]) -> bool:
