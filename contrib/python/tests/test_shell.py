@@ -45,6 +45,8 @@ def test_a_command_has_output_and_an_exit_code(session: Sandbox) -> None:
     assert session.shell("kill -9 $$").exit_code == 137
     missing = session.shell(["none-of-that-name"])
     assert missing.exit_code == 127
+    assert missing.error
+    assert missing.error.hint is None  # the hints are about files that a program reads
     assert missing.error is not None and "No such file" in missing.error.message
     assert session.shell("nonsense-of-that-name").exit_code == 127
     assert dict(session.shell("echo 1 >/output/made").artifacts) == {"made": b"1\n"}

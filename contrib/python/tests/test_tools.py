@@ -10,6 +10,7 @@ import datetime
 import enum
 import functools
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,17 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.server import MCPServer
 
-from pysbx import AsyncSandbox, Execution, Sandbox, SandboxError, Tools, run_code, run_code_async, tool_stubs
+from pysbx import (
+    AsyncSandbox,
+    Execution,
+    Sandbox,
+    SandboxError,
+    SandboxExecutionError,
+    Tools,
+    run_code,
+    run_code_async,
+    tool_stubs,
+)
 from pysbx.calls import tool_calls
 from pysbx.calls.tool_calls import ToolHost, open_arguments
 from pysbx.frameworks.mcp import mcp_tools
@@ -53,6 +64,10 @@ async def fetch(url: str, *, tries: int = 3) -> dict[str, int]:
     '''
     await asyncio.sleep(0)
     return {url: tries}
+
+
+def call_fail() -> None:
+    fail()  # type: ignore[name-defined]  # noqa: F821 (a tool)
 
 
 TOOLS: dict[str, Callable[..., Any]] = {"search": search, "fetch": fetch}
@@ -230,6 +245,48 @@ def test_an_exception_arrives_as_one(raised: BaseException, seen: str) -> None:
     shown = run_code("fail()", tools={"fail": fail})
     assert shown.exit_code == 1
     assert __file__ not in shown.stderr  # nothing of this program's traceback
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no such groups")
+def test_a_group_of_exceptions_keeps_its_text() -> None:
+    def fail() -> None:
+        raise ExceptionGroup("many", [ValueError(1)])  # noqa: F821 (Python 3.11)
+
+    done = run_code("fail()", tools={"fail": fail})
+    assert done.error
+    assert (done.error.type, done.error.message) == ("ToolError", "ExceptionGroup: many (1 sub-exception)")
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        ModuleNotFoundError("No module named 'pandas'"),
+        FileNotFoundError(2, "No such file or directory", "report.txt"),
+        OSError(30, "Read-only file system"),
+        MemoryError(),
+        NameError("name 'fial' is not defined"),
+    ],
+    ids=lambda it: type(it).__name__,
+)
+def test_an_exception_of_a_tool_has_no_hint_about_the_sandbox(raised: Exception) -> None:
+    def fail() -> None:
+        raise raised
+
+    async def fail_later() -> None:
+        raise raised
+
+    tools = {"fail": fail, "fail_later": fail_later}
+    for source in ("fail()", "import asyncio; asyncio.run(fail_later())"):
+        done = run_code(source, tools=tools)
+        assert done.error
+        assert (done.error.type, done.error.hint) == (type(raised).__name__, None)
+    own = run_code("try: fail()\nexcept Exception: import pandsa", tools=tools)
+    assert own.error
+    assert own.error.hint == "module 'pandsa' is not in the sandbox: did you mean 'pandas'?"
+    with Sandbox(tools=tools) as session:
+        with pytest.raises(SandboxExecutionError) as caught:
+            session.call(call_fail)
+        assert (caught.value.error_type, caught.value.hint) == (type(raised).__name__, None)
 
 
 def test_values_that_cannot_travel_are_errors_inside() -> None:

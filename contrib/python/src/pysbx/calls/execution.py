@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pysbx.base import log
 from pysbx.base.option_names import current
 from pysbx.calls.tools import Tools, as_tools
-from pysbx.container.exchange import exchange, hint_for, names_of, text, violations_of
+from pysbx.container.exchange import exchange, hint_for, hint_of, text, violations_of
 from pysbx.container.streams import output_callback
 from pysbx.errors import (
     FILE_ERRORS,
@@ -400,7 +400,7 @@ def _error(answer: Message, options: Options | None) -> ExecutionError | None:
         message,
         line if isinstance(line, int) else None,
         text(described, "traceback"),
-        hint_for(kind, message, names_of(described), options),
+        hint_of(described, options),
         answer.get("shown") is True,
     )
 

@@ -189,7 +189,7 @@ def encode_answer(value: Any, path: str) -> bytes:
 
 
 def describe(error: BaseException) -> list[Any]:
-    """Return what a sandbox learns of an exception: class and text; of one of Python's own, arguments instead."""
+    """Return what a sandbox learns of an exception: class and text, and of one of Python's own the arguments."""
     kind = type(error)
     try:
         text = str(error)[:MAX_TEXT]
@@ -202,8 +202,8 @@ def describe(error: BaseException) -> list[Any]:
         arguments = [error.errno, error.strerror, error.filename]
     with contextlib.suppress(Exception):  # an argument has no form in the codec, or is of a class of the caller's
         if len(encode(arguments)) <= MAX_TEXT and _is_plain(arguments):
-            return [kind.__name__, "", arguments]
-    return [kind.__name__, "", [text]]
+            return [kind.__name__, text, arguments]
+    return [kind.__name__, text, [text]]
 
 
 def _is_plain(arguments: list[Any]) -> bool:

@@ -68,6 +68,13 @@ def hint_for(kind: str, message: str, names: Iterable[object] = (), options: Opt
     return None if followed else found
 
 
+def hint_of(described: Message, options: Options | None) -> str | None:
+    """Return the remedy for an error as the sandbox describes it, or None."""
+    if described.get("no_hint") is True:
+        return None
+    return hint_for(text(described, "type"), text(described, "message"), names_of(described), options)
+
+
 def execution_error(described: object, options: Options) -> SandboxError:
     """Return the exception for an error as the sandbox describes it."""
     if not isinstance(described, dict):
@@ -80,7 +87,7 @@ def execution_error(described: object, options: Options) -> SandboxError:
         kind or "Exception",
         message,
         text(described, "traceback"),
-        hint_for(kind, message, names_of(described), options),
+        hint_of(described, options),
     )
 
 

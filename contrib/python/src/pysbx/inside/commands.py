@@ -75,7 +75,7 @@ def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
 
 
 def _not_started(error: Exception) -> Message:
-    return {"exit_code": NOT_FOUND, "error": {**describe(error), "traceback": ""}}
+    return {"exit_code": NOT_FOUND, "error": {**describe(error), "traceback": "", "no_hint": True}}
 
 
 def shell(request: Message) -> Message:

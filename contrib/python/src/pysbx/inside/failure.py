@@ -32,6 +32,14 @@ def without_our_frames(error: BaseException) -> BaseException:
     return error
 
 
+def _is_of_tool(tb: TracebackType | None) -> bool:
+    """Tell whether a function of the host has raised an exception: see tools._open_answer()."""
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    code = tb and tb.tb_frame.f_code
+    return bool(code and (code.co_filename, code.co_name) == (f"{OURS}tools.py", "_open_answer"))
+
+
 def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
     """Return the names that the missing name of an error may mean, or the line of a SyntaxError."""
     if isinstance(error, SyntaxError):
@@ -85,7 +93,10 @@ def _formatted(error: BaseException, tb: TracebackType | None) -> str:
 
 
 def describe(error: BaseException, source: str = "") -> dict[str, Any]:
-    """Return an exception as a message: type, message, traceback, line, names, and whether memory ran out."""
+    """Return an exception as a message: type, message, traceback, line, names, whether memory ran out, and no_hint.
+
+    The last is true if a function of the host has raised it: the host's hints are about the sandbox.
+    """
     try:
         message = str(error)
     except BaseException as second:  # a __str__ of the user's
@@ -95,8 +106,9 @@ def describe(error: BaseException, source: str = "") -> dict[str, Any]:
         text = _formatted(error, tb)
     except BaseException as second:
         text = f"{type(error).__name__}: <the traceback cannot be printed: {type(second).__name__}>\n"
+    of_tool = _is_of_tool(tb)
     try:
-        names = sorted({name for name in _names(error, tb) if isinstance(name, str)})[:MAX_NAMES]
+        names = [] if of_tool else sorted({name for name in _names(error, tb) if isinstance(name, str)})[:MAX_NAMES]
     except BaseException:  # a __dir__ of the user's
         names = []
     # Frames of ours that are left are those of chained exceptions.
@@ -107,5 +119,6 @@ def describe(error: BaseException, source: str = "") -> dict[str, Any]:
         "traceback": text[-MAX_TEXT:],
         "line": _line(error, tb, source),
         "names": names,
-        "memory": isinstance(error, MemoryError),
+        "memory": isinstance(error, MemoryError) and not of_tool,
+        "no_hint": of_tool,
     }
