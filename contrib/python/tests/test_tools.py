@@ -618,6 +618,24 @@ def test_a_thread_of_this_program_serves_one_run_after_the_other(monkeypatch: py
     assert len(set(seen)) == 1
 
 
+def test_a_thread_that_has_carried_out_a_call_reads_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: list[int] = []
+    take = tool_calls._Run.take
+
+    def noted(run: tool_calls._Run) -> list[tool_calls.Call]:
+        readers.append(threading.get_ident())
+        return take(run)
+
+    monkeypatch.setattr(tool_calls._Run, "take", noted)
+    monkeypatch.setattr(tool_calls, "IDLE_SEC", 10)
+    with Sandbox(tools={"search": search}) as session:
+        for _ in range(2):
+            value(session.run("for _ in range(20): search('a')"))
+    own = threading.get_ident()
+    assert [reader == own for reader in readers] == [True, *[False] * 39]
+    assert len(set(readers)) == 2
+
+
 def test_a_run_without_a_call_costs_no_thread_and_no_search_for_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = tool_calls._Threads()
     monkeypatch.setattr(threads, "do", lambda _: pytest.fail("a thread was woken"))

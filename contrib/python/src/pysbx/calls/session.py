@@ -572,6 +572,8 @@ class Sandbox(Filed):
             self._reference.close()
         with self._lock:
             self._drop_container(wait=True)
+            if self._tools is not None:
+                self._tools.close()
             for checkpoint in self._checkpoints:
                 checkpoint.saved.close()
             self._checkpoints = []

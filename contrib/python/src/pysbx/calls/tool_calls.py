@@ -1,7 +1,8 @@
 """The calls of tools: what a sandbox asks for, and the threads that carry it out.
 
 A run gets a socket for its calls. The thread that waits for the outcome of the run reads them, and never more than
-their limits allow; a few other threads call the functions. The sandbox sends the position of a function in a list, and
+their limits allow; a few other threads call the functions. In a session, one that has nothing to do reads the next call
+itself, because to wake it takes longer than most functions. The sandbox sends the position of a function in a list, and
 arguments that decode.py reads. So code there reaches no function that is not listed, and nothing is unpickled. A socket
 belongs to one run of one sandbox: an answer has no other way to go.
 """
@@ -221,29 +222,30 @@ class _Run:
         self.futures: set[Future[Any]] = set()  # of calls that an event loop carries out
         self._reader = CallReader(len(tools.specs), tools.max_calls, tools.max_bytes)
         self._left = tools.max_bytes
-        self._lock = threading.Lock()
         self._outgoing = bytearray()
         self._pending: dict[Call, None] = {}
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         ours.setblocking(False)
         self._poll = poll
-        poll.register(self._wake, select.POLLIN)
-        self._want(select.POLLIN)
+        self._waiting = unpatched.make_epoll()  # where the thread waits that waits for the outcome of the run
+        poll.register(self._waiting.fileno(), select.POLLIN)
         self._reads = True
+        self._awaited: dict[select.epoll, int] = {}  # events of the socket
 
     def __contains__(self, descriptor: int) -> bool:
-        """Tell whether serve() has to know that a descriptor can be read or written."""
-        return descriptor in (self.socket.fileno(), self._wake)
+        """Tell whether serve() has to know that a descriptor can be read."""
+        return descriptor == self._waiting.fileno()
 
     def close(self) -> None:
         """Answer no further call, and drop those that have not begun."""
-        self._want(0)
-        self._poll.unregister(self._wake)
-        with self._lock:
+        self._poll.unregister(self._waiting.fileno())
+        with self.host.lock:
             self._pending.clear()
+            self._outgoing.clear()
+            self._reads = False
+            self.arrange()
             futures = list(self.futures)
             self.socket.close()
-            os.close(self._wake)
+            self._waiting.close()
         for future in futures:
             future.cancel()
 
@@ -253,7 +255,7 @@ class _Run:
 
     def answer(self, call: Call, kind: int, content: bytes) -> bool:
         """Send an answer, unless the call has been answered already; tell whether it was sent."""
-        with self._lock:
+        with self.host.lock:
             if call not in self._pending:
                 return False
             del self._pending[call]
@@ -267,7 +269,7 @@ class _Run:
             if not waiting:
                 self._flush()
             if self._outgoing and not waiting:
-                os.eventfd_write(self._wake, 1)  # the thread sends the rest
+                self.arrange()  # for the rest
         return True
 
     def _flush(self) -> None:
@@ -279,60 +281,62 @@ class _Run:
             sent = len(self._outgoing)
         del self._outgoing[:sent]
 
-    def _want(self, events: int) -> None:
-        """Wait for these events of the socket."""
-        if events:
-            self._poll.register(self.socket.fileno(), events)
-        else:
-            with contextlib.suppress(KeyError):
-                self._poll.unregister(self.socket.fileno())
+    def arrange(self) -> None:
+        """Let threads wait for what comes next; it needs the lock."""
+        wanted = {self._waiting: select.EPOLLOUT if self._outgoing else 0}
+        if self._reads:
+            reader = (self.host.leader and self.host.epoll) or self._waiting
+            wanted[reader] = wanted.get(reader, 0) | select.EPOLLIN
+        for epoll in {**self._awaited, **wanted}:
+            before, events = self._awaited.pop(epoll, 0), wanted.get(epoll, 0)
+            if before and not events:
+                epoll.unregister(self.socket.fileno())
+            elif events and not before:
+                epoll.register(self.socket.fileno(), events)
+            elif events != before:
+                epoll.modify(self.socket.fileno(), events)
+            if events:
+                self._awaited[epoll] = events
 
-    def serve(self, descriptor: int, events: int) -> None:
-        """Read calls, or send more of the answers."""
-        if descriptor == self._wake:
-            os.eventfd_read(self._wake)
-        elif self._reads and events & ~select.POLLOUT:
-            self._reads = self._take()
-            if self._reads and not self._outgoing:
-                return
-        with self._lock:
+    def serve(self) -> None:
+        """Read calls, or send more of the answers, in the thread that waits for the outcome of the run."""
+        with self.host.lock:
+            calls = [] if self.host.leader else self.take()
             if self._outgoing:
                 self._flush()
-            wanted = (select.POLLIN if self._reads else 0) | (select.POLLOUT if self._outgoing else 0)
-        self._want(wanted)
+            self.arrange()
+        self.host.submit(self, calls)
 
-    def _take(self) -> bool:
-        """Read once, and tell whether more may come."""
+    def take(self) -> list[Call]:
+        """Read once, and return the calls that are whole now; it needs the lock."""
+        calls: list[Call] = []
         try:
-            data = self.socket.recv(CHUNK)
+            data = self.socket.recv(CHUNK) if self._reads else b""
         except BlockingIOError:
-            return True
+            return calls
         except OSError:
-            return False
-        if not data:
-            return False
+            data = b""
+        self._reads = bool(data)
+        deadline = time.monotonic() + self.host.tools.timeout_sec
         try:
-            for number, position, arguments in self._reader.feed(data):
-                call = Call(number, position, arguments, time.monotonic() + self.host.tools.timeout_sec)
-                with self._lock:
-                    self._pending[call] = None
-                self.host.submit(self, call)
+            calls += (Call(*found, deadline) for found in self._reader.feed(data))
         except CallOverflow as error:
             log.write(log.TOOL, log.WARNING, "calls of tools ended: %s", error)
-            with self._lock:
-                self._pending.clear()
+            self._reads = False
+            self._pending.clear()
             with contextlib.suppress(OSError):
                 self.socket.shutdown(socket.SHUT_RDWR)
-            return False
-        return True
+        else:
+            self._pending.update(dict.fromkeys(calls))
+        return calls
 
     def expire(self) -> float:
         """Answer the calls whose time is over, and return when that of the next one is, by time.monotonic()."""
         while True:
-            with self._lock:
+            with self.host.lock:
                 call = next(iter(self._pending), None)  # all have the same time
-            if call is None:
-                return math.inf
+            if call is None:  # another thread may read a call from now on
+                return time.monotonic() + self.host.tools.timeout_sec if self.host.lasts else math.inf
             if call.deadline > time.monotonic():
                 return call.deadline
             name = self.host.tools.specs[call.position]["name"]
@@ -345,17 +349,32 @@ class _Run:
 class ToolHost:
     """Carries out the calls of one sandbox."""
 
-    def __init__(self, tools: Tools) -> None:
-        """Prepare."""
+    def __init__(self, tools: Tools, *, lasts: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            tools: the functions.
+            lasts: whether a thread may wait for further calls.
+        """
         self.tools = tools
         self.loop = tools.loop
-        self.connected = False
+        self.run: _Run | None = None
         self._functions = list(tools.functions.values())
         self._bound = list(map(bound_names, self._functions))
         self._specs = encode(tools.specs)  # once, because each run says what the tools are
         self._calls: deque[tuple[_Run, Call]] = deque()
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._busy = 0  # threads that carry out calls
+        self.lasts = lasts
+        self.leader = 0  # the thread that will carry out the next call
+        self.epoll = unpatched.make_epoll() if lasts else None  # where it waits for that
+
+    def close(self) -> None:
+        """End with the session."""
+        with self.lock:
+            self.lasts = False
+            if self.epoll is not None:
+                self.epoll.close()
 
     @contextlib.contextmanager
     def connect(self, container: Container) -> Iterator[tuple[Message, int]]:
@@ -367,8 +386,11 @@ class ToolHost:
             raise SandboxError("tools: with eventlet no other thread runs while this one waits for the sandbox")
         ours, theirs = unpatched.make_pair()
         with contextlib.closing(theirs):
+            self.lasts = self.lasts and unpatched.is_pythons(container.poll)
             container.beside = run = _Run(self, ours, container.poll)
-            self.connected = True
+            with self.lock:
+                self.run = run
+                run.arrange()
             try:
                 tools = self.tools
                 yield (
@@ -376,33 +398,85 @@ class ToolHost:
                     theirs.fileno(),
                 )
             finally:
-                self.connected = False
                 container.beside = None
                 run.close()
+                self.run = None
 
-    def submit(self, run: _Run, call: Call) -> None:
-        """Let a thread carry out a call."""
-        with self._lock:
-            self._calls.append((run, call))
-            if self._busy >= self.tools.max_concurrent:
-                return
-            self._busy += 1
-        _threads.do(self._work)
+    def submit(self, run: _Run, calls: list[Call]) -> None:
+        """Let threads carry out calls."""
+        with self.lock:
+            more = self._add(run, calls)
+        for _ in range(more):
+            _threads.do(self._work)
+
+    def _add(self, run: _Run, calls: list[Call]) -> int:
+        """Note calls, and return how many further threads carry them out; it needs the lock."""
+        self._calls.extend((run, call) for call in calls)
+        more = min(len(calls), self.tools.max_concurrent - self._busy)
+        self._busy += more
+        return more
 
     def _work(self) -> None:
         """Carry out calls until there are no more."""
+        try:
+            while found := self._next():
+                run, call = found
+                if run.is_pending(call):
+                    self._carry_out(run, call)
+                else:
+                    name = self.tools.specs[call.position]["name"]
+                    log.write(log.TOOL, log.INFO, "tool %s dropped, %d bytes of arguments", name, len(call.arguments))
+                del run, call, found
+        finally:
+            with self.lock:
+                self._resign()
+
+    def _next(self) -> tuple[_Run, Call] | None:
+        """Return the next call, or None if this thread has nothing more to do."""
         while True:
-            with self._lock:
-                if not self._calls:
-                    self._busy -= 1
-                    return
-                run, call = self._calls.popleft()
-            if run.is_pending(call):
-                self._carry_out(run, call)
-            else:
-                name = self.tools.specs[call.position]["name"]
-                log.write(log.TOOL, log.INFO, "tool %s dropped, %d bytes of arguments", name, len(call.arguments))
-            del run, call
+            with self.lock:
+                if self._calls:
+                    self._resign()
+                    return self._calls.popleft()
+                self._busy -= 1
+                if not self._lead():
+                    return None
+            if not self._wait():
+                return None
+
+    def _lead(self) -> bool:
+        """Let this thread read calls from now on, unless another one does; tell whether it does. It needs the lock."""
+        if self.lasts and not self.leader and not self._calls:
+            self.leader = threading.get_ident()
+            self._arrange()
+        return self.leader == threading.get_ident()
+
+    def _resign(self) -> None:
+        """Let the thread that waits for the outcome of a run read calls, if this one does; it needs the lock."""
+        if self.leader == threading.get_ident():
+            self.leader = 0
+            self._arrange()
+
+    def _arrange(self) -> None:
+        if self.run is not None:
+            self.run.arrange()
+
+    def _wait(self) -> bool:
+        """Wait for calls of the session, for a while, and tell whether this thread has some to carry out."""
+        more, came = 0, True
+        while came and not more:
+            came = False
+            with contextlib.suppress(ValueError):  # it has been closed
+                came = self.epoll is not None and bool(self.epoll.poll(IDLE_SEC))
+            with self.lock:
+                if came and self.run is not None:
+                    more = self._add(self.run, self.run.take())
+                    self.run.arrange()
+                if more or not came:
+                    self._resign()
+        for _ in range(more - 1):
+            _threads.do(self._work)
+        return more > 0
 
     def _carry_out(self, run: _Run, call: Call) -> None:
         name = self.tools.specs[call.position]["name"]
@@ -412,7 +486,7 @@ class ToolHost:
             if isinstance(value, Future):
                 call.found = value
                 run.futures.add(value)
-                value.add_done_callback(lambda _: self.submit(run, call))
+                value.add_done_callback(lambda _: self.submit(run, [call]))
                 return
             try:
                 content = encode_answer(value, f"what {name}() returns")
@@ -421,6 +495,8 @@ class ToolHost:
         except BaseException as error:
             kind, content = TOOL_RAISED, encode(describe(error))
             outcome = f"raised {type(error).__name__}"
+        with self.lock:
+            self._lead()  # before the sandbox sends its next call, which would wake another thread
         outcome += "" if run.answer(call, kind, content) else " too late"
         text = "tool %s %s, %.4f s, %d bytes of arguments, %d bytes of answer"
         duration = time.monotonic() - call.began
