@@ -458,6 +458,20 @@ def test_sets_of_limits_are_not_made_without_end(monkeypatch: pytest.MonkeyPatch
     assert given.options(limits={"memory_mb": 200, "output_limit": 7}).output_limit == 7
 
 
+def test_packages_that_are_there_may_be_named() -> None:
+    """Models name what the server and the profile have anyway."""
+    given = choices.Choices(make_options(dependencies=["NumPy<3"]), ("data-science",), ("six",), 8)
+    assert given.options(packages=["numpy", "Numpy"]).dependencies == ("numpy<3",)
+    assert given.options(packages=["numpy", "six"]).dependencies == ("numpy<3", "six")
+    own = given.options("data-science").dependencies
+    assert "pandas" in own
+    assert {*given.options("data-science", ["pandas", "six"]).dependencies} == {*own, "six"}
+    with pytest.raises(Problem, match=r"'pandas' is not one of: six \(what the Python has itself needs no entry\)"):
+        given.options(packages=["pandas"])
+    with pytest.raises(Problem, match="'' is not one of: six"):
+        given.options(packages=[""])
+
+
 def test_a_profile_does_not_widen_what_the_server_has() -> None:
     base = make_options(memory_mb=300, allow_network=["example.org"], env={"A": "b"}, profile="minimal")
     given = choices.Choices(base, ("data-science",), (), 8)

@@ -30,10 +30,10 @@ def _refused(detail: str) -> Problem:
     return Problem(REQUEST, detail)
 
 
-def _not_offered(member: str, name: str, offered: Iterable[str]) -> Problem:
+def _not_offered(member: str, name: str, offered: Iterable[str], more: str = "") -> Problem:
     choice = ", ".join(offered)
     return _refused(
-        f"{member}: '{name}' is not " + (f"one of: {choice}" if choice else "there: this server offers none")
+        f"{member}: '{name}' is not " + (f"one of: {choice}" if choice else "there: this server offers none") + more
     )
 
 
@@ -90,8 +90,8 @@ class Choices:
             if profile not in self.profiles and not simple:
                 raise _not_offered("profile", profile, self.profiles)
             chosen["profile"] = profile
-        if packages:
-            chosen["dependencies"] = [*self.base.dependencies, *map(self._requirement, packages)]
+        if wanted := self._requirements(profile, packages):
+            chosen["dependencies"] = [*self.base.dependencies, *wanted]
         given = {name: value for name, value in (limits or {}).items() if value is not None}
         for name, value in given.items():
             if value > (most := getattr(self.base, name)):
@@ -100,11 +100,18 @@ class Choices:
             values = self._cut(values_of(self.base, chosen | given))
         return self._counted(values | {"violations": "first"} if simple else values)
 
-    def _requirement(self, name: str) -> str:
-        found = self.packages.get(normal_name(name))
-        if found is None:
-            raise _not_offered("packages", name, self.packages)
-        return found
+    def _requirements(self, profile: str | None, names: Sequence[str]) -> list[str]:
+        """Return the requirements that packages mean, without those that the sandbox has anyway."""
+        own = values_of(self.base, {"profile": profile} if profile in self.profiles else {})["dependencies"]
+        there = {name_of(one) for one in own} - {""}
+        wanted = []
+        for name in names:
+            found = self.packages.get(normal_name(name))
+            if found is not None:
+                wanted.append(found)
+            elif normal_name(name) not in there:
+                raise _not_offered("packages", name, self.packages, " (what the Python has itself needs no entry)")
+        return wanted
 
     def _cut(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the server's own options, with what a caller's choice may change of them."""
