@@ -67,6 +67,12 @@ def test_the_state_of_the_session_is_that_of_its_code(session: Sandbox) -> None:
     assert session.run("os.chdir('/work'); x + 1").value == "42"
 
 
+def test_commands_that_keep_or_set_the_mode_of_a_file_work(session: Sandbox) -> None:
+    made = "echo text >a && chmod 640 a && cp -p a b && cp -a a c && install -m 750 a d && sed -i s/text/other/ a"
+    done = session.shell(f"{made} && stat -c '%n %a' a b c d; rm -f a b c d")
+    assert (done.stdout, done.stderr) == ("a 640\nb 640\nc 640\nd 750\n", "")
+
+
 def test_a_command_that_takes_too_long_is_ended_with_its_children() -> None:
     with Sandbox(timeout_sec=60) as session:
         session.run("x = 41")

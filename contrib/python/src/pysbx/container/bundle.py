@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import json
 import os
 import time
@@ -59,6 +60,9 @@ WITHOUT_CONTAINER = "without a container, every interpreter starts cold"
 SET_ID_BITS = 0o6000
 MODES = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2}
 OPENED = {"open": (1, 2), "openat": (2, 3)}
+# Refused as by a file system that has none. Then cp -p, sed -i and install, which try to set an ACL, set the mode. Any
+# other error ends them.
+ATTRIBUTES = ("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr")
 # The fonts of the system, with the families that serif and its like stand for.
 FONTS = (
     '<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">\n'
@@ -190,6 +194,8 @@ def seccomp(options: Options, found: limits.Enforcement) -> Json:
         },
         {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS},
     ]
+    if refused := [name for name in ATTRIBUTES if name not in allowed]:
+        rules.append({"names": refused, "action": "SCMP_ACT_ERRNO", "errnoRet": errno.EOPNOTSUPP})
     rules += families
     return {"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "syscalls": rules}
 
