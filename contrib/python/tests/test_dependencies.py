@@ -225,6 +225,16 @@ def test_of_matplotlib_it_is_what_draws(wheels: Path) -> None:
     assert dependencies.modules(site, wanted) == ("matplotlib.pyplot",)
 
 
+def test_packages_beside_the_one_with_the_name_of_the_distribution_are_not_preloaded(tmp_path: Path) -> None:
+    """As those of duckdb, one of which needs a distribution that is not installed."""
+    wanted = dependencies.Wanted(("scikit-learn", "some-data"))
+    for name, packages in (("scikit_learn", ("sklearn", "other")), ("some_data", ("Some_Data", "driver", "tests"))):
+        (tmp_path / f"{name}-1.0.dist-info").mkdir()
+        record = "".join(f"{package}/__init__.py,,\n" for package in packages)
+        (tmp_path / f"{name}-1.0.dist-info/RECORD").write_text(record)
+    assert dependencies.modules(tmp_path, wanted) == ("Some_Data", "other", "sklearn")
+
+
 # Each case is code that a hostile package executes while it is built, and the error.
 DIRECTORIES = """
 here = os.open("/.dependencies", os.O_RDONLY)

@@ -194,7 +194,7 @@ def modules(site: Path, wanted: Wanted) -> tuple[str, ...]:
             with contextlib.suppress(OSError):
                 record = _record_of(trees.Place(distribution, top.directory, distribution), names, left)
                 left -= len(record)
-                found |= packages_of(record)
+                found |= packages_of(record, distribution.removesuffix(METADATA).rpartition("-")[0])
     return tuple(sorted(found)[:MAX_MODULES])
 
 
@@ -214,10 +214,15 @@ def _record_of(place: trees.Place, names: Collection[str], limit: int) -> bytes:
         return trees.read(trees.Place("", directory, "RECORD"), limit)
 
 
-def packages_of(record: bytes) -> set[str]:
-    """Return the names of packages in a file RECORD, which may have any content."""
-    found = filter(str.isidentifier, PACKAGE.findall(record.decode(errors="replace")))
-    return {WORKING_MODULES.get(name, name) for name in found}
+def packages_of(record: bytes, distribution: str = "") -> set[str]:
+    """Return the names of packages in a file RECORD, which may have any content.
+
+    If one of them has the name of the distribution, it is the only one. Packages beside it may need more than the
+    distribution requires, as `adbc_driver_duckdb` of duckdb, or be tests.
+    """
+    found = set(filter(str.isidentifier, PACKAGE.findall(record.decode(errors="replace"))))
+    main = {name for name in found if canonicalize_name(name) == canonicalize_name(distribution)}
+    return {WORKING_MODULES.get(name, name) for name in main or found}
 
 
 def installed() -> list[InstalledSet]:
