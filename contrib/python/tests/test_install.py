@@ -42,6 +42,19 @@ def test_packages_are_added_to_a_session(wheels: Path) -> None:
         assert session.run("kept").value == "41"
 
 
+def test_another_version_of_a_package_that_is_there_is_refused(wheels: Path) -> None:
+    """Imports find the one that was there first, so the new one would have no effect."""
+    make_wheel(wheels, "thing", "2.0", "version = 2\n")
+    with Sandbox(wheels=wheels, dependencies=["thing<2"]) as session:
+        session.install("thing", "thing<3", "thing>1; python_version<'3'", "large")
+        said = r"thing>=2: the session has thing 1\.0 already, .*: start one with dependencies=\['thing>=2'\]"
+        with pytest.raises(SandboxError, match=said):
+            session.install("Thing >= 2")
+        with pytest.raises(SandboxError, match=r"large==2: the session has large 1\.0 already"):
+            session.install("large==2")
+        assert session.run("import thing; thing.version").value == "1"
+
+
 def test_packages_that_do_not_fit_leave_the_session(wheels: Path) -> None:
     make_wheel(wheels, "larger", "1.0", f"text = '{'x' * 20_000_000}'\n")
     with Sandbox(wheels=wheels, memory_mb=64) as session:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pysbx.base.option_names import current
@@ -267,18 +267,33 @@ class Filed(Core):
     def install(self, *requirements: str) -> None:
         """Add packages to the session, such as "pandas>=2". They come from where dependencies= of the session would.
 
-        pip runs in a sandbox of its own, so the session needs no network. Modules that are imported already stay.
+        pip runs in a sandbox of its own, so the session needs no network. Packages that are there already stay.
 
         Raises:
             DependencyInstallError: pip failed.
-            SandboxError: the session has ended, or has no room for the packages.
+            SandboxError: the session has ended, has no room for the packages, or has one in another version.
             SandboxOptionError: a requirement is none.
         """
         from pysbx.calls.prepare import site_of  # noqa: PLC0415 (few sessions need it)
 
-        site = site_of(make_options(self.options, dependencies=requirements)) if requirements else None
+        options = make_options(self.options, dependencies=requirements)
+        self._check_versions(options.dependencies)
+        site = site_of(options) if requirements else None
         if site is not None:
             self._add_packages(site)
+
+    def _check_versions(self, requirements: Sequence[str]) -> None:
+        """Raise SandboxError if a package is there in a version that is not wanted: imports would find that."""
+        from pysbx.options.requirements import is_met, name_of  # noqa: PLC0415 (few sessions need it)
+
+        wanted = [(name, one) for one in requirements if (name := name_of(one))]
+        answer = self._ask({"op": "packages", "names": [name for name, _ in wanted]}, OWN_SEC) if wanted else {}
+        found = answer.get("versions")
+        for name, requirement in wanted:
+            version = found.get(name) if isinstance(found, dict) else None
+            if isinstance(version, str) and not is_met(requirement, version[:100]):
+                said = f"the session has {name} {version:.100} already, and cannot replace a package"
+                raise SandboxError(f"{requirement}: {said}: start one with dependencies=[{requirement!r}]")
 
     def _add_packages(self, site: Path) -> None:
         """Send installed packages to the session."""

@@ -14,11 +14,27 @@ from .paths import moved
 SITE = "/.packages" if os.path.isdir("/.packages") else moved("/tmp/.packages")
 
 
+def versions(names: list[str]) -> dict[str, str]:
+    """Return the versions of those packages that are there."""
+    from importlib import metadata  # most sessions get no packages
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = str(metadata.version(name))
+        except Exception:  # there is none, or the program has put something else there
+            continue
+    return found
+
+
 def add(request: dict[str, Any]) -> dict[str, Any]:
     """Carry out a request "packages": write parts of files, and let imports of this process and its children find them.
 
-    The first request says how many bytes will come: if there is no room for them, nothing is written.
+    The first request says how many bytes will come: if there is no room for them, nothing is written. A request
+    with names asks only for the versions of these packages.
     """
+    if "names" in request:
+        return {"versions": versions(request["names"])}
     try:
         os.makedirs(SITE, exist_ok=True)
         about = os.statvfs(SITE)

@@ -138,6 +138,16 @@ def name_of(requirement: str) -> str:
     return "" if is_project(requirement) else re.split(r"[^a-z0-9-]", requirement, maxsplit=1)[0]
 
 
+def is_met(requirement: str, version: str) -> bool:
+    """Tell whether a version of a package is what a requirement in normal form, of a name, asks for."""
+    hashes = HASHES.search(requirement)
+    found = Requirement(requirement[: hashes.start()] if hashes else requirement)
+    try:
+        return found.marker is not None or not found.specifier or found.specifier.contains(version, prereleases=True)
+    except ValueError:  # the version is none
+        return False
+
+
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a requirements file with their numbers, without comments, and joined where one continues."""
     try:
