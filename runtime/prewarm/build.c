@@ -15,6 +15,7 @@
 #include "container/process.h"
 #include "prewarm/builder.h"
 #include "prewarm/credentials.h"
+#include "prewarm/fit.h"
 #include "prewarm/labels.h"
 #include "prewarm/prewarm.h"
 #include "warm/agent/agent.h"
@@ -107,14 +108,17 @@ static int take_probe(void *arg, int root, const struct builder_report *report, 
 {
     struct taking *t = arg;
     const struct start *start = t->prewarm->start;
+    const struct process_plan *process = start->process;
     struct root_view view = {.root = root};
+    char *const *envp = fit_environment(&t->arena, process, &view);
     const struct owners *owners = credentials_owners(&t->arena, start);
     if (owners == NULL)
         return error_text(err, -ENOENT, "the process of the joined user namespace has ended");
     struct manifest_source source = {.report = report->data,
                                      .report_size = report->size,
                                      .key = &t->prewarm->decision.key,
-                                     .envp = start->process->envp,
+                                     .envp = process->envp,
+                                     .home = process->home_missing ? envp[process->home_slot] : NULL,
                                      .view = &view,
                                      .owners = owners,
                                      .builder = start->rt->version,
@@ -137,6 +141,9 @@ static int take_builder(void *arg, pid_t pid, int root, const struct builder_rep
     int ret = manifest_open(&t->arena, t->meta, t->meta_size, &manifest, err);
     if (ret == 0)
         ret = manifest_verify(manifest, &view, NULL, err);
+    if (ret == 0)
+        ret = manifest_check_environment(manifest, fit_environment(&t->arena, prewarm->start->process, &view),
+                                         err);
     if (ret < 0)
         return error_wrap(err, "while the snapshot was made");
     const struct dump_request dump = {.pid = pid,

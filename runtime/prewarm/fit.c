@@ -17,9 +17,8 @@
 #include "warm/manifest/manifest.h"
 #include "warm/root_view.h"
 
-/* Return the environment of the program with HOME, which the child takes from the container's /etc/passwd. */
-static char *const *environment(struct arena *a, const struct process_plan *process,
-                                const struct root_view *view)
+char *const *fit_environment(struct arena *a, const struct process_plan *process,
+                             const struct root_view *view)
 {
     if (!process->home_missing)
         return process->envp;
@@ -41,7 +40,7 @@ static int fit_compare(struct arena *a, const struct start *start, const struct 
     if (root < 0)
         return error_set(err, -errno, "open the root '%s'", start->rootfs);
     root_view_plan(a, start->spec, root, start->bundle, &view);
-    int ret = manifest_check_environment(manifest, environment(a, process, &view), err);
+    int ret = manifest_check_environment(manifest, fit_environment(a, process, &view), err);
     if (ret < 0)
         return ret;
     ret = manifest_verify(manifest, &view, NULL, err);

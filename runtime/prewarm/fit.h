@@ -3,6 +3,8 @@
 
 struct arena;
 struct manifest;
+struct process_plan;
+struct root_view;
 struct start;
 struct warm_plan;
 
@@ -12,3 +14,7 @@ struct warm_plan;
  * streams. */
 const char *fit_reason(struct arena *a, const struct start *start, const struct warm_plan *decision,
                        const struct manifest *manifest);
+
+/* Return the environment of the program with HOME, which the child takes from the container's /etc/passwd. */
+char *const *fit_environment(struct arena *a, const struct process_plan *process,
+                             const struct root_view *view);

@@ -93,6 +93,18 @@ open("/tmp/x", "w")'
 }
 
 # bats test_tags=user
+@test "podman run --user: an id without a name, for which Podman writes an /etc/passwd in each container" {
+    local program='import os; print(os.getuid(), os.environ["HOME"])'
+    for _ in 1 2; do
+        prints "4242 /" warm --user 4242 "$PYTHON" python3 -c "$program"
+        prints "4242 /" warm --user 4242 --read-only "$PYTHON" python3 -c "$program"
+    done
+    local -a named=(--user 4242 --passwd-entry "named:x:4242:0::/tmp:/bin/sh")
+    fails 126 "variable 'HOME' has another value" warm "${named[@]}" "$PYTHON" python3 -c "$program"
+    prints "4242 /tmp" warm "${named[@]}" "$PYTHON" python3 -c "$program"
+}
+
+# bats test_tags=user
 @test "podman run -v: modules of a volume are preloaded, and changes are noticed" {
     mkdir modules
     echo 'text = "old"' >modules/greeting.py

@@ -43,6 +43,7 @@ struct manifest_source {
     size_t report_size;
     const struct warm_key *key;
     char *const *envp;            /* of the builder */
+    const char *home;             /* "HOME=DIR" if the builder took it from /etc/passwd, otherwise NULL */
     const struct root_view *view; /* of the builder's files */
     const struct owners *owners;  /* of the builder's files */
     const char *builder;          /* version of the runtime */

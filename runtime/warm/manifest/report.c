@@ -111,9 +111,9 @@ static int take_report(struct reader *r, struct error *err)
     size_t count = count_records(report, r->source->report_size);
     if (r->source->report_size == 0 || end[-1] != '\0' || count > RECORDS_MAX)
         return error_text(err, -EPROTO, "the builder's report is cut off or too long");
-    r->out->items = ARENA_ARRAY(r->arena, count + 1, struct report_item); /* and /etc/passwd */
+    r->out->items = ARENA_ARRAY(r->arena, count, struct report_item);
     r->out->modules.items = ARENA_ARRAY(r->arena, count, const char *);
-    r->out->variables.items = ARENA_ARRAY(r->arena, count, const char *);
+    r->out->variables.items = ARENA_ARRAY(r->arena, count + 1, const char *); /* and HOME */
     r->out->places.items = ARENA_ARRAY(r->arena, count, const char *);
     r->out->values.items = ARENA_ARRAY(r->arena, count, const char *);
     for (const char *record = report; record < end; record += strlen(record) + 1) {
@@ -191,7 +191,7 @@ static void join_demands(struct report *report)
 }
 
 /* HOME is handled elsewhere: it is part of the key. If it is not set, the child takes it from the container's
- * /etc/passwd, which then is a file like others. */
+ * /etc/passwd. Only the result counts then: Podman writes another file for each container. */
 static bool is_home(const char *variable)
 {
     return strncmp(variable, "HOME", 4) == 0 && (variable[4] == '=' || variable[4] == '\0');
@@ -230,9 +230,9 @@ static struct report_names named_variables(struct reader *r)
 
 static void resolve_variables(struct reader *r)
 {
-    if (str_eq(variable_of(r->source->envp, "HOME"), "HOME"))
-        add_path(r, 'c', "/etc/passwd");
     r->out->variables = r->out->whole_environment ? whole_environment(r) : named_variables(r);
+    if (r->source->home != NULL)
+        r->out->variables.items[r->out->variables.count++] = r->source->home;
     sort_names(&r->out->variables);
 }
 
