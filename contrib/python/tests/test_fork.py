@@ -51,6 +51,17 @@ def value(of: Sandbox, source: str) -> str | None:
     return done.value
 
 
+def test_memory_that_a_library_has_put_at_the_end_of_the_heap_is_copied(session: Sandbox) -> None:
+    value(session, "import ctypes as c; libc = c.CDLL(None); libc.sbrk.restype = c.c_void_p")
+    with session.fork():  # which has looked at the heap before
+        value(session, "own = libc.sbrk(1 << 20) + 4095 & ~4095; _ = c.memset(own, 90, 8192)")
+        value(session, "later = [bytearray(1000) for _ in range(1000)]")  # glibc goes on behind it
+    with session.fork() as fork, fork.fork() as second:
+        for of in fork, second:
+            value(of, "page = c.c_void_p(own); given = libc.madvise(page, c.c_size_t(4096), 4)")
+            assert value(of, "given, c.string_at(own, 1), c.string_at(own + 4096, 1)") == "(0, b'\\x00', b'Z')"
+
+
 def test_memory_grows_in_a_fork_as_in_the_session(session: Sandbox) -> None:
     value(session, "import array, mmap\nx = list(range(300000)); b = bytearray(10 << 20); a = array.array('q', x)")
     value(session, "m = mmap.mmap(-1, 1 << 16, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m.write(b'm' * (1 << 16))")

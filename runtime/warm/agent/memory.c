@@ -273,21 +273,37 @@ static int add_data(struct loaded *loaded, unsigned long size, void *count)
     return 0;
 }
 
-/* Return whether the heap is a row of glibc's blocks, up to its end. Others may have moved the end, too: sbrk
- * in a program, tcmalloc and jemalloc in a library. */
-static bool is_glibc_heap(void)
+/* Return whether there is a row of glibc's blocks from an address to the end of the heap. *last: the address
+ * of the last one. */
+static bool is_row(uint64_t at, uint64_t end, uint64_t *last)
 {
     enum { SMALLEST = 32, MULTIPLE = 16, MAPPED = 2, OTHER_ARENA = 4 };
-    const uint64_t end = (uint64_t)system_call(__NR_brk, 0, 0, 0, 0);
-    uint64_t at = heap;
-    while (at != 0 && at < end) {
+    while (at < end) {
         const uint64_t word = ((const uint64_t *)at)[1], size = word & ~7ULL;
         if (size < SMALLEST || size % MULTIPLE != 0 || size > end - at ||
             (word & (MAPPED | OTHER_ARENA)) != 0)
             return false;
+        *last = at;
         at += size;
     }
-    return at != 0;
+    return true;
+}
+
+/* Return whether the heap is a row of glibc's blocks, up to its end. Others may have moved the end, too: sbrk
+ * in a program, tcmalloc and jemalloc in a library. A heap grows only at its end. So after the first time,
+ * also in a restored process, the row from what was the last block is enough, unless that has become a part
+ * of another block. */
+static bool is_glibc_heap(void)
+{
+    static uint64_t last, last_end;
+    const uint64_t end = (uint64_t)system_call(__NR_brk, 0, 0, 0, 0);
+    bool is = last != 0 && end >= last_end && is_row(last, end, &last);
+    if (!is)
+        is = heap != 0 && is_row(heap, end, &last);
+    last_end = end;
+    if (!is)
+        last = 0;
+    return is;
 }
 
 /* Return whether the arenas in the list are all, and nothing else. */
