@@ -27,7 +27,7 @@ from pysbx import (
 )
 from pysbx.calls.execution import checked_files, unanswered
 from pysbx.container import container, process
-from pysbx.errors import SandboxOptionError
+from pysbx.errors import SandboxFileTooLargeError, SandboxOptionError
 from pysbx.options.options import make_options
 from tests.conftest import descriptors
 
@@ -193,6 +193,11 @@ def test_an_endless_flood_of_output_ends_with_the_time() -> None:
 def test_files_cannot_be_put_elsewhere(name: str) -> None:
     with pytest.raises(ValueError, match="relative path"):
         run_code("1", files={name: b""})
+
+
+def test_a_file_that_is_too_large_for_one_file_names_that_limit() -> None:
+    with pytest.raises(SandboxFileTooLargeError, match="2048 KiB are too large for one file: allow more: file_size_mb"):
+        run_code("1", files={"data": b"x" * (2 << 20)}, file_size_mb=1)
 
 
 def test_files_are_checked_once() -> None:

@@ -319,7 +319,10 @@ def check_put(answer: Message, files: Mapping[str, bytes]) -> None:
         return
     name, free = text(said, "path"), said.get("free")
     if said.get("errno") in NO_ROOM and name in files and isinstance(free, int):
-        reason = f"{len(files[name]) >> 10} KiB, and {free >> 10} are free: {current().options['room']}"
+        size, words = len(files[name]) >> 10, current().options
+        reason = f"{size} KiB, and {free >> 10} are free: {words['room']}"
+        if said["errno"] == errno.EFBIG:
+            reason = f"{size} KiB are too large for one file: {words['file_size']}"
         raise SandboxFileTooLargeError(f"file '{name}': {reason}", name, said["errno"])
     check_file(answer, name)
 
