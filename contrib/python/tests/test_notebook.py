@@ -72,6 +72,9 @@ def test_magics(session: Sandbox) -> None:
     timed = session.run("%time sum([40, 2])")
     assert (timed.value, "wall time" in timed.stdout) == ("42", True)
     assert "loops each" in session.run("%timeit 1 + 1").stdout
+    assert session.run("%timeit -n 7 -r2 1 + 1").stdout.endswith("the best of 2 runs with 7 loops each\n")
+    cell = session.run("%%timeit -r 1 -n 3 ready = 1\nready + 1\n")
+    assert cell.stdout.endswith("the best of 1 runs with 3 loops each\n"), cell.stderr
     error = session.run("x = 1\n%nonsense 5").error
     assert error is not None and (error.type, error.line) == ("UsageError", 2)
     assert "%nonsense is not known: there are %pip" in error.message

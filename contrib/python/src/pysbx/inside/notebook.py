@@ -317,13 +317,24 @@ def _time(rest: str, names: dict[str, Any], local: dict[str, Any]) -> Any:
     return None
 
 
-def _timeit(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:
+# The options of %timeit: loops, runs, digits, which clock; see IPython's page of magics.
+TIMEIT_OPTION = re.compile(r"\s*-(?:([nrp])\s*(\d+)|[tc])(?:\s+|$)")
+
+
+def _timeit(rest: str, names: dict[str, Any], local: dict[str, Any], body: str = "") -> None:
+    """Measure the rest of a line or, of a cell, its body, which the rest of its line prepares."""
     import timeit
 
-    timer = timeit.Timer(rest, globals={**names, **local})
-    count, _ = timer.autorange()
-    best = min(timer.repeat(3, count)) / count
-    print(f"{best:.3g} s, the best of 3 runs with {count} loops each")
+    given = {"n": 0, "r": 3}
+    while option := TIMEIT_OPTION.match(rest):
+        if option[1]:
+            given[option[1]] = int(option[2])
+        rest = rest[option.end() :]
+    code = (body, rest.strip() or "pass") if body else (rest, "pass")
+    timer = timeit.Timer(*code, globals={**names, **local})
+    count, runs = given["n"] or timer.autorange()[0], given["r"] or 1
+    best = min(timer.repeat(runs, count)) / count
+    print(f"{best:.3g} s, the best of {runs} runs with {count} loops each")
 
 
 MAGICS: dict[str, Callable[[str, dict[str, Any], dict[str, Any]], Any]] = {
@@ -377,7 +388,7 @@ def cell(name: str, rest: str, body: str) -> Any:
     elif name == "time":
         return _time(str(plain(body)), names, names)
     elif name == "timeit":
-        _timeit(str(plain(body)), names, names)
+        _timeit(rest, names, names, str(plain(body)))
     elif name == "capture":
         exec(compile(plain(body), "<%%capture>", "exec"), names)
     else:
