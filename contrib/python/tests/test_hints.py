@@ -94,10 +94,17 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("ModuleNotFoundError", "No module named 'cv2'", "opencv-python"),
         ("ImportError", "No module named pytest", "is not in the sandbox"),
         ("ImportError", "Error while (ModuleNotFoundError: No module named 'pytest')", "is not in the sandbox"),
-        ("ModuleNotFoundError", "No module named 'sklearn.svm'", "scikit-learn"),
+        ("ModuleNotFoundError", "No module named 'sklearn'", "scikit-learn"),
+        ("ModuleNotFoundError", "No module named 'sklearn.cross_validation'", "but the package around it is"),
+        ("ModuleNotFoundError", "No module named 'os.foo'; 'os' is not a package", "but the package around it is"),
+        ("ImportError", "`Import pytables` failed.  Use pip or conda", 'dependencies=["tables"]'),
+        *(("NameError", f"name '{name}' is not defined", f"import {name}") for name in ("math", "re", "asyncio")),
+        ("NameError", "name 'np' is not defined", "import numpy as np"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'data/x.csv'", "os.makedirs()"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: '/output/a/x.csv'", "os.makedirs()"),
         ("ModuleNotFoundError", "No module named 'some_thing'", "some-thing"),
         ("ModuleNotFoundError", "No module named 'numpyy'", "did you mean 'numpy'?"),
-        ("ModuleNotFoundError", "No module named 'jsonn.tool'", "did you mean 'json'?"),
+        ("ModuleNotFoundError", "No module named 'jsonn'", "did you mean 'json'?"),
         *(
             ("ModuleNotFoundError", f"No module named '{name}'", f'dependencies=["{package}"]')
             for name, package in {
@@ -117,7 +124,7 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("ImportError", "Unable to find a usable engine; tried using: 'pyarrow', 'fastparquet'.", '["pyarrow"]'),
         ("ImportError", "matplotlib is required for plotting when the default backend", '["matplotlib"]'),
         ("ModuleNotFoundError", "No module named 'tkinter'", "belongs to Python itself"),
-        ("ModuleNotFoundError", "No module named 'distutils.core'", "setuptools"),
+        ("ModuleNotFoundError", "No module named 'distutils'", "setuptools"),
         ("URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", "allow_network"),
         ("URLError", f"<urlopen error Tunnel connection failed: 403 {UNLISTED}>", "not among those of allow_network"),
         ("HTTPError", f"HTTP Error 403: {UNLISTED}", "not among those of allow_network"),
@@ -154,6 +161,29 @@ def test_the_line_of_a_syntax_error_says_what_it_was_meant_for(source: str, expe
     done = run_code(source)
     assert done.error is not None
     assert done.error.hint == expected or (expected and expected in str(done.error.hint))
+
+
+def test_a_name_that_is_not_much_alike_is_not_meant() -> None:
+    found = hint("NameError", "name 'reduce' is not defined", ["True", "rows"])
+    assert found == "'reduce' is used before anything is assigned to it or imported"
+
+
+def test_a_file_that_could_be_anywhere_gets_no_advice_to_make_its_directory() -> None:
+    for path in ("x.csv", "/data/x.csv", "/output/x.csv"):
+        found = hint("FileNotFoundError", f"[Errno 2] No such file or directory: '{path}'")
+        assert found == "a sandbox has files of its own: pass files=, or mount them"
+
+
+def test_a_program_that_is_missing_is_no_file_of_the_callers() -> None:
+    for call in ("subprocess.run(['none-such'])", "os.execvp('none-such', ['x'])"):
+        done = run_code(f"import os, subprocess; {call}")
+        assert done.error is not None and (done.error.type, done.error.hint) == ("FileNotFoundError", None)
+
+
+def test_a_function_has_no_standard_input_to_pass() -> None:
+    with pytest.raises(SandboxExecutionError) as caught:
+        sandbox(input)()
+    assert caught.value.hint == "a function has no standard input: pass the text as an argument"
 
 
 def test_a_module_of_many_packages_is_none_that_can_be_named() -> None:

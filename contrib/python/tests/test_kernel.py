@@ -21,6 +21,7 @@ from jupyter_client.manager import KernelManager
 
 from pysbx import kernel
 from pysbx.command import main
+from pysbx.options.hints import NO_PART
 from tests.conftest import containers
 from tests.packages import make_wheel
 
@@ -148,6 +149,9 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
     expected = {
         "import cv2.dnn": f"module 'cv2' is not in the sandbox: {again('--with opencv-python')}",
         "import a_thing": f"module 'a_thing' is not in the sandbox: {again('--with a_thing')}",
+        "import numpy.a_thing": f"module 'numpy.a_thing' {NO_PART}",
+        "import subprocess; subprocess.run(['none-such'])": "",
+        "open('results/x.csv', 'w')": f"{files}; or, to write it, make its directory first: os.makedirs()",
         "import google.a_thing": "",  # a package google would be another one
         "import pandsa": "module 'pandsa' is not in the sandbox: did you mean 'pandas'?",
         "import own_part": f"module 'own_part' is a file beside the notebook: {own}",

@@ -29,6 +29,7 @@ KILLS = "it has killed itself, or reached a limit that it has set (RLIMIT_CPU), 
 UNREPORTED = "the end of the process is not known: its runtime was killed"
 MAX_TEXT = 64 * 1024
 MAX_NAMES, MAX_NAME = 2000, 200
+NO_INPUT = "a function has no standard input: pass the text as an argument"
 MALFORMED = "the sandbox gave a malformed answer"
 
 
@@ -83,12 +84,10 @@ def execution_error(described: object, options: Options) -> SandboxError:
     if described.get("memory") is True:
         said = f" ({message})" if message else ""
         return SandboxMemoryError(f"out of memory: {options.memory_mb} MiB allowed{said}", options.memory_mb)
-    return SandboxExecutionError(
-        kind or "Exception",
-        message,
-        text(described, "traceback"),
-        hint_of(described, options),
-    )
+    found = hint_of(described, options)
+    if kind == "EOFError" and found:  # a decorated function has no option for its standard input
+        found = NO_INPUT
+    return SandboxExecutionError(kind or "Exception", message, text(described, "traceback"), found)
 
 
 def timeout_error(timeout_sec: float, end: str = "killed") -> SandboxTimeoutError:

@@ -14,6 +14,8 @@ OURS = __file__.rpartition("/")[0] + "/"
 MAX_TEXT = 64 * 1024
 MAX_NAMES = 2000
 MAX_LINE = 50
+# The functions of subprocess and os that raise the error of a program that is not there.
+STARTERS = ("_execute_child", "_posix_spawn", "_execvpe")
 # Python 3.12 itself prints so many of the last frames. Each costs 30 microseconds, and recursion may have a million.
 MAX_FRAMES = 1000
 
@@ -38,6 +40,13 @@ def _is_of_tool(tb: TracebackType | None) -> bool:
         tb = tb.tb_next
     code = tb and tb.tb_frame.f_code
     return bool(code and (code.co_filename, code.co_name) == (f"{OURS}tools.py", "_open_answer"))
+
+
+def is_of_program(error: BaseException, tb: TracebackType | None) -> bool:
+    """Tell whether the file that an exception names is a program that could not be started."""
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    return isinstance(error, FileNotFoundError) and bool(tb and tb.tb_frame.f_code.co_name in STARTERS)
 
 
 def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
@@ -95,7 +104,8 @@ def _formatted(error: BaseException, tb: TracebackType | None) -> str:
 def describe(error: BaseException, source: str = "") -> dict[str, Any]:
     """Return an exception as a message: type, message, traceback, line, names, whether memory ran out, and no_hint.
 
-    The last is true if a function of the host has raised it: the host's hints are about the sandbox.
+    The last is true if a function of the host has raised it, or a program is missing: the host's hints are about files
+    and modules of the sandbox.
     """
     try:
         message = str(error)
@@ -120,5 +130,5 @@ def describe(error: BaseException, source: str = "") -> dict[str, Any]:
         "line": _line(error, tb, source),
         "names": names,
         "memory": isinstance(error, MemoryError) and not of_tool,
-        "no_hint": of_tool,
+        "no_hint": of_tool or is_of_program(error, tb),
     }

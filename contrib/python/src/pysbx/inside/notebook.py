@@ -20,6 +20,7 @@ from types import CodeType
 from typing import Any
 
 from .commands import arguments_of
+from .failure import is_of_program
 
 HERE = "__import__('pysbx_inside.notebook').notebook"
 COMMAND = re.compile(r"^(?P<indent>\s*)(?:(?P<target>[\w., \[\]'\"]+?)\s*=\s*)?(?P<mark>!!?|%)(?P<rest>.*)$", re.DOTALL)
@@ -235,7 +236,11 @@ def hint(kind: str, message: str = "") -> str:
             continue
         name = found[1] if "{0}" in text else ""
         # A misspelt name may be that of a package, and a hostile one.
-        if name and name not in hints["known"] and (meant := get_close_matches(name, hints["known"], 1, 0.8)):
+        if (
+            name.isidentifier()
+            and name not in hints["known"]
+            and (meant := get_close_matches(name, hints["known"], 1, 0.8))
+        ):
             return f"module '{name}' is not in the sandbox: did you mean '{meant[0]}'?"
         return str(text.replace("{0}", name))
     return ""
@@ -258,7 +263,7 @@ def change_ipykernel(module: Any) -> None:
     system, show = module.system, module.ZMQInteractiveShell._showtraceback
 
     def show_hint(self: Any, kind: Any, value: Any, lines: list[str]) -> Any:
-        said = hint(kind.__name__, str(value))
+        said = "" if is_of_program(value, value.__traceback__) else hint(kind.__name__, str(value))
         return show(self, kind, value, [*lines, f"\nhint: {said}"] if said else lines)
 
     def run(command: str) -> Any:

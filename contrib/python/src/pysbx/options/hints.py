@@ -50,6 +50,15 @@ PACKAGES = {
     "slugify": "python-slugify",
     "socketio": "python-socketio",
     "websocket": "websocket-client",
+    "pytables": "tables",  # the name in an error of pandas
+}
+# Names that are given to modules when they are imported.
+ALIASES = {
+    "np": "numpy as np",
+    "pd": "pandas as pd",
+    "pl": "polars as pl",
+    "plt": "matplotlib.pyplot as plt",
+    "sns": "seaborn as sns",
 }
 # Modules of many packages, and of none with this name.
 MANY = ("google", "azure")
@@ -60,8 +69,12 @@ OPTIONAL = (
 )
 AWAIT = "await needs an `async def`: asyncio.run() calls that"
 NO_NETWORK = "the sandbox has no network: {network}"
+NO_PART = "is not in the sandbox, but the package around it is: another version may have it"
 NO_FILE = "a sandbox has files of its own: {files}"
+NO_DIRECTORY = "; or, to write it, make its directory first: os.makedirs()"
 NOT_ALLOWED = "the host is not among {hosts}"
+# Of a file that may be meant to be written: the directory that is missing can be made.
+IN_DIRECTORY = r".*No such file or directory: '(?:[^/'][^']*/|/(?:work|output|tmp|dev/shm)/[^']+/)[^/']+'$"
 # The proxy's words, see proxy.py.
 REFUSED = ("URLError", "HTTPError", "ProxyError", "HTTPStatusError")
 PRIVATE = r".*403[: ].*no address outside of private networks"
@@ -135,7 +148,10 @@ def _most_alike(name: str, names: Iterable[str]) -> list[str]:
 
 
 def _missing_name(match: re.Match[str], names: Iterable[str]) -> str:
-    return closest(match["name"], names) or f"'{match['name']}' is used before anything is assigned to it or imported"
+    name = match["name"]
+    if name in ALIASES or (name in sys.stdlib_module_names and name[:1] != "_"):
+        return f"if the module is meant: import {ALIASES.get(name, name)}"
+    return closest(name, names, cutoff=0.7) or f"'{name}' is used before anything is assigned to it or imported"
 
 
 def _unassigned(match: re.Match[str], names: Iterable[str]) -> str:
@@ -160,8 +176,9 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
             return f"module '{module}' is one of your own: {words.own(path)}"
     if top.startswith("_") or (top in MANY and module not in PACKAGES):  # a part of another module
         return f"module '{module}' is not in the sandbox"
-    if top in sys.stdlib_module_names and top not in PACKAGES:
-        return f"module '{module}' {PART_OF_PYTHON}"
+    part = "." in module and module not in PACKAGES  # Python imports a package before it looks for a part of it
+    if part or (top in sys.stdlib_module_names and top not in PACKAGES):
+        return f"module '{module}' {NO_PART if part else PART_OF_PYTHON}"
     if top not in KNOWN_MODULES and (meant := closest(top, KNOWN_MODULES, cutoff=0.8)):
         return f"module '{module}' is not in the sandbox: {meant}"
     package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
@@ -189,7 +206,7 @@ def _missing_file(match: re.Match[str], names: Iterable[str]) -> str:
     if words.options is OPTIONS["command"] and not {"..", ":"} & {*Path(path).parts, *path} and os.path.exists(path):
         named = path if os.path.basename(path) == path else f"{path}:{path}"
         return f"a sandbox has files of its own: add --file {shlex.quote(named)}"
-    return f"a sandbox has files of its own: {words.options['files']}"
+    return NO_FILE.format_map(words.options) + (NO_DIRECTORY if os.path.dirname(path) else "")
 
 
 Advice = Callable[[re.Match[str], Iterable[str]], str]
@@ -211,6 +228,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("KeyError", r"", "test with `in`, or use .get(key)"),
     ("IndexError", r"", "the sequence is shorter than expected: check len() first"),
     ("FileNotFoundError", r".*No such file or directory: '(?P<path>[^/'][^']*)'$", _missing_file),
+    ("FileNotFoundError", IN_DIRECTORY, NO_FILE + NO_DIRECTORY),
     ("FileNotFoundError", r"", NO_FILE),
     ("Exception", r"File `'.*'` not found", NO_FILE),  # %run
     ("ValueError", r"'.*' was not found in history, as a file, url", NO_FILE),  # %load
@@ -288,10 +306,13 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
         text = f"module '{{0}}' is a file beside the notebook: {words['own'].format(directory)}"
         rules.append(("ModuleNotFoundError", rf"No module named '({'|'.join(map(re.escape, own))})[.']", text))
     missing = "|".join(name for name in sorted(sys.stdlib_module_names) if name not in PACKAGES)
-    rules.append(("ModuleNotFoundError", rf"No module named '({missing})[.']", f"module '{{0}}' {PART_OF_PYTHON}"))
+    rules.append(("ModuleNotFoundError", rf"No module named '({missing})'", f"module '{{0}}' {PART_OF_PYTHON}"))
     for name, package in (*PACKAGES.items(), (rf"(?!_|(?:{'|'.join(MANY)})\b)\w+", "{0}")):
         text = f"module '{{0}}' is not in the sandbox: {words['package'].format(package)}"
-        rules.append(("ModuleNotFoundError", rf"No module named '({name})[.']", text))
+        rules.append(("ModuleNotFoundError", rf"No module named '({name})'", text))
+        rules.append(("ImportError", rf".*`Import ({name})`", text))
+    part = rf"No module named '((?!_|(?:{'|'.join(MANY)})\b)\w+\.[\w.]+)'"
+    rules.append(("ModuleNotFoundError", part, f"module '{{0}}' {NO_PART}"))
     rules.append(("ImportError", OPTIONAL, f"module '{{0}}' is not in the sandbox: {words['package']}"))
     for kind, pattern, advice in RULES:
         # The others are about any Python.
