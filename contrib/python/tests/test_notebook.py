@@ -36,6 +36,19 @@ def test_await_at_the_top_level(session: Sandbox) -> None:
     assert "pysbx_inside" not in error.traceback
 
 
+def test_a_task_begins_in_a_cell_of_its_own_or_before_an_await(session: Sandbox) -> None:
+    session.run("import asyncio\nasync def f(): return 42")
+    done = session.run("task = asyncio.create_task(f())\nx = 1\nawait task")
+    assert (done.error, done.value) == (None, "42")
+    assert session.run("task = asyncio.create_task(f())").error is None
+    assert session.run("await task").value == "42"
+    done = session.run("async def g(): return await asyncio.create_task(f())\nasyncio.run(g())")
+    assert (done.error, done.value) == (None, "42")
+    error = session.run("def h(): 1 / 0\nh()\nawait f()").error
+    assert error is not None
+    assert (error.line, error.traceback.count("File "), error.type) == (1, 2, "ZeroDivisionError")
+
+
 def test_an_await_that_takes_too_long_is_interrupted(session: Sandbox) -> None:
     session.run("import asyncio; x = 41")
     done = session.run("try: await asyncio.sleep(60)\nfinally: print('undone')", timeout_sec=0.5)

@@ -5,6 +5,7 @@ A line is changed only if Python finds a syntax error in it. So text in strings,
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import os
@@ -108,10 +109,12 @@ def _call(mark: str, text: str, *, wanted: bool) -> str:
 def run_awaiting(code: CodeType, scope: dict[str, Any]) -> Any:
     """Execute code that may await, in an event loop that lasts from one run to the next."""
     global _loop  # noqa: PLW0603 (the loop of the process)
-    value = eval(code, scope)
-    if not code.co_flags & inspect.CO_COROUTINE:
-        return value
     import asyncio
+
+    async def plain() -> Any:
+        return eval(code, scope)
+
+    value = eval(code, scope) if code.co_flags & inspect.CO_COROUTINE else plain()
 
     if _loop is None or _loop.is_closed():
         _loop = asyncio.new_event_loop()
@@ -119,11 +122,33 @@ def run_awaiting(code: CodeType, scope: dict[str, Any]) -> Any:
     task = _loop.create_task(value)
     try:
         return _loop.run_until_complete(task)
-    except BaseException:
+    except BaseException as error:
         if not task.done():  # it was interrupted
             task.cancel()
             _loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
-        raise
+        users = error.__traceback__
+        while users is not None and users.tb_frame.f_code is not code:  # those of the loop
+            users = users.tb_next
+        raise error.with_traceback(users or error.__traceback__)  # noqa: B904 (it is the same one)
+
+
+def rest() -> None:
+    """Close the descriptors of the event loop, if only it uses them, so that this process can be copied."""
+    loop = _loop
+    with contextlib.suppress(AttributeError):  # the program has chosen a loop of another kind
+        if loop is None or loop.is_closed() or loop._signal_handlers or len(loop._selector.get_map()) > 1:
+            return
+        loop._close_self_pipe()
+        loop._selector.close()
+
+
+def wake() -> None:
+    """Let the event loop have descriptors again, which rest() has closed; its tasks and timers have stayed."""
+    loop = _loop
+    with contextlib.suppress(AttributeError):
+        if loop is not None and not loop.is_closed() and loop._selector.get_map() is None:
+            loop._selector = type(loop._selector)()
+            loop._make_self_pipe()
 
 
 def _filled(text: str, names: dict[str, Any], local: dict[str, Any]) -> str:

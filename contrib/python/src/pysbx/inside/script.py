@@ -11,6 +11,7 @@ import os
 import runpy
 import sys
 from contextlib import suppress
+from types import CodeType
 from typing import Any
 
 from . import display, figures, main_module, own_files, patches, pools
@@ -22,6 +23,9 @@ from .room import KeptBack
 from .stdin import standard_input
 
 PROMPT_PATCHES = pools.PATCHES | figures.PATCHES | display.PATCHES
+# The flag of code that awaits something at its top level, and functions that need a running event loop.
+AWAITS = 0x80  # inspect.CO_COROUTINE
+OF_LOOPS = ("create_task", "ensure_future", "get_running_loop")
 PATCHES = PROMPT_PATCHES | display.TABLES
 _runs = itertools.count(1)
 
@@ -41,13 +45,20 @@ def next_name(name: str) -> str:
     return name if number == 1 else f"{name.removesuffix('>')} {number}>"
 
 
-def _evaluate(tree: Any, name: str, mode: str, scope: dict[str, Any], *, awaits: bool) -> Any:
-    """Execute a part of a program; if it awaits something at its top level, in the event loop of the notebook."""
-    if not awaits:
-        return eval(compile(tree, name, mode, dont_inherit=True), scope)
+def _evaluate(code: CodeType, scope: dict[str, Any], *, in_loop: bool) -> Any:
+    """Execute a part of a program, in the event loop of the notebook if the program needs it."""
+    if not in_loop:
+        return eval(code, scope)
     from .notebook import run_awaiting
 
-    return run_awaiting(compile(tree, name, mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), scope)
+    return run_awaiting(code, scope)
+
+
+def _begins_tasks(statements: list[ast.stmt]) -> bool:
+    """Tell whether statements that are no definitions name a function that needs a running event loop."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+    nodes = (node for one in statements if not isinstance(one, functions) for node in ast.walk(one))
+    return any(getattr(node, "attr", getattr(node, "id", "")) in OF_LOOPS for node in nodes)
 
 
 def execute(
@@ -76,11 +87,15 @@ def execute(
     lines = text if isinstance(text, str) else importlib.util.decode_source(text)
     linecache.cache[name] = (len(text), None, f"{lines}\n".splitlines(keepends=True), name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    if tree.body:
-        _evaluate(tree, name, "exec", scope, awaits=notebook)
-    if not isinstance(last, ast.Expr):
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if notebook else 0
+    body = compile(tree, name, "exec", flags, dont_inherit=True) if tree.body else None
+    end = compile(ast.Expression(last.value), name, "eval", flags, dont_inherit=True) if last else None
+    in_loop = notebook and (_begins_tasks(tree.body) or any(code and code.co_flags & AWAITS for code in (body, end)))
+    if body:
+        _evaluate(body, scope, in_loop=in_loop)
+    if not end:
         return None
-    value = _evaluate(ast.Expression(last.value), name, "eval", scope, awaits=notebook)
+    value = _evaluate(end, scope, in_loop=in_loop)
     if value is None:
         return None
     if prompt:
