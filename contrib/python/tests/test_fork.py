@@ -445,6 +445,30 @@ def test_files_that_are_open_for_writing_are_in_a_fork(session: Sandbox) -> None
             assert value(one, "f.seek(0); f.read()") == f"'one two{name}'"
 
 
+def test_the_event_loop_of_a_notebook_is_in_a_fork() -> None:
+    with Sandbox(warm="require", notebook=True) as session:
+        value(session, "import asyncio, os\nqueue = asyncio.Queue()\nopened = os.listdir('/proc/self/fd')")
+        value(session, "async def later(): return await asyncio.sleep(0.1, 40) + await queue.get()")
+        value(session, "task = asyncio.create_task(later())\nawait asyncio.sleep(0)")
+        value(session, "f = open('/work/a', 'w+')")
+        point = session.checkpoint()
+        with session.fork() as fork:
+            for number, one in ((1, fork), (2, session)):
+                assert value(one, f"await queue.put({number})\nawait task") == str(40 + number)
+                assert value(one, "await asyncio.to_thread(sum, [1, 2]), f.write('text')") == "(3, 4)"
+        session.rollback(point)
+        session.park()
+        assert (
+            value(session, "await queue.put(3)\nawait task, len(os.listdir('/proc/self/fd')) - len(opened)")
+            == "(43, 4)"
+        )
+        value(session, "ends = os.pipe()\nloop = asyncio.get_running_loop()\nloop.add_reader(ends[0], print)")
+        with pytest.raises(SandboxError, match=r"descriptor \d+ is open"):
+            session.fork()
+        value(session, "loop.remove_reader(ends[0])\nos.close(ends[0])\nos.close(ends[1])\nawait asyncio.sleep(0)")
+        session.fork().close()
+
+
 def test_a_temporary_file_with_a_name_is_in_a_fork(session: Sandbox) -> None:
     """The module tempfile opens it with O_NOFOLLOW."""
     value(session, "import tempfile; t = tempfile.NamedTemporaryFile('w+'); t.write('one'); t.flush()")

@@ -203,6 +203,11 @@ def check(own: set[int]) -> None:
     _check_libraries()
 
 
+def _notebook() -> Any:
+    """Return the module that may have an event loop, or None."""
+    return sys.modules.get(f"{__package__}.notebook")
+
+
 def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
     """Create a copy of this process, which itself tells the host that it exists.
 
@@ -214,22 +219,31 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
     """
     if copy is None:
         raise NotCopied("it was started cold")
-    check(own)
-    late.forget()
-    _to_open[:] = _open_files(channel.descriptor)
-    for one in _to_open:
-        os.close(one.descriptor)
     pid = -1
     try:
+        if notebook := _notebook():
+            notebook.rest()
+        check(own)
+        late.forget()
+        _to_open[:] = _open_files(channel.descriptor)
+        for one in _to_open:
+            os.close(one.descriptor)
         pid = copy(channel.descriptor, channel.frame({"parked": True}))
     finally:
         if pid:
-            while _to_open:
-                _to_open.pop().reopen()
+            _open_again()
     if pid == 0:
         channel.attach()
         late.begin()
     return pid
+
+
+def _open_again() -> None:
+    """Open what was closed for the copy. The numbers of the files come first: those of an event loop may be any."""
+    while _to_open:
+        _to_open.pop().reopen()
+    if notebook := _notebook():
+        notebook.wake()
 
 
 def forget(parked: dict[int, int]) -> None:
@@ -305,8 +319,7 @@ def go_on(request: Message) -> Message:
         _check_modules(request.get("modules", {}))
         os.chdir(request["cwd"])
         os.umask(request["umask"])
-        while _to_open:
-            _to_open.pop().reopen()
+        _open_again()
     except (OSError, NotCopied) as error:
         return {"refused": str(error)}
     _draw_anew()
