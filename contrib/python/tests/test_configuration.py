@@ -13,6 +13,7 @@ import pytest
 
 from pysbx import SandboxOptionError, run_code
 from pysbx.command import main
+from pysbx.machine import doctor
 from pysbx.options import configuration
 from pysbx.options.keywords import OPTIONS
 from pysbx.options.options import make_options
@@ -49,6 +50,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 
 def test_a_file_gives_defaults(write: Write) -> None:
+    write("")
     assert make_options().memory_mb == 512
     write(ALL)
     found = make_options()
@@ -84,6 +86,12 @@ def test_a_profile_comes_before_both(write: Write, tmp_path: Path, monkeypatch: 
     assert make_options(profile=None).memory_mb == 700
 
 
+def test_doctor_says_what_to_correct(write: Write) -> None:
+    write("memory_mb =\n")
+    check = doctor._start()
+    assert (check.status, check.remedy) == ("failure", "correct this file or variable")
+
+
 def test_the_place_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "pysbx/config.toml"
     path.parent.mkdir()
@@ -94,6 +102,9 @@ def test_the_place_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert make_options().memory_mb == 650
     monkeypatch.setenv("PYSBX_CONFIG", "")  # none
     assert make_options().memory_mb == 512
+    monkeypatch.setenv("PYSBX_CONFIG", f"{tmp_path}/none")  # its limits would silently not hold
+    with pytest.raises(SandboxOptionError, match=r"^PYSBX_CONFIG: '.*/none': No such file"):
+        make_options()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from pysbx.container.start_refusals import (
     remedy_for,
     text_of,
 )
-from pysbx.errors import SandboxError
+from pysbx.errors import SandboxError, SandboxOptionError
 from pysbx.machine import pod
 from pysbx.options.options import make_options
 
@@ -108,7 +108,10 @@ def _start() -> Check:
     try:
         done = run_code("1 + 1", timeout_sec=60)
     except SandboxError as error:
-        remedy = remedy_for(getattr(error, "code", "")) or "see the page Troubleshooting of the documentation"
+        usual = "see the page Troubleshooting of the documentation"
+        if isinstance(error, SandboxOptionError):  # of the configuration
+            usual = "correct this file or variable"
+        remedy = remedy_for(getattr(error, "code", "")) or usual
         return Check("a sandbox", "failure", str(error).removesuffix(f": {remedy}"), remedy)
     if done.value != "2":
         return Check("a sandbox", "failure", done.stderr or f"exit code {done.exit_code}", "report this as a bug")

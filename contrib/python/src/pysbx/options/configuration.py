@@ -52,6 +52,8 @@ def _read(path: str) -> str | None:
 def _table(path: str) -> dict[str, Any]:
     """Return the content of the file, whose keys have been checked."""
     text = _read(path) if path else None
+    if text is None and path and os.environ.get("PYSBX_CONFIG") == path:  # otherwise its limits would silently not hold
+        raise SandboxOptionError(f"PYSBX_CONFIG: '{path}': No such file or directory", "configuration")
     if text is None:
         return {}
     from pysbx.options.requirements import read_toml  # noqa: PLC0415 (few users have such a file)
