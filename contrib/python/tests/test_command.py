@@ -334,6 +334,7 @@ def test_run_with_a_profile() -> None:
         (["run", "--mount", "a:b:c:d", "-c", "1"], 2, "SOURCE"),
         (["run", "--with", "-e .", "-c", "1"], 2, "pysbx: --with: '-e .' is not a requirement"),
         (["run", "/nonexistent.py"], 2, "nonexistent"),
+        (["run", "--mount", "/usr:data", "-c", "1"], 2, "must be an absolute path of the sandbox\n"),
         (["run", "-m"], 2, "-m: an argument is expected"),
         (["run", "--virtualenv", "/nonexistent", "-c", "1"], 125, "pyvenv.cfg"),
         (["run", "--mount", "/nonexistent", "-c", "1"], 125, "mount '/nonexistent': No such file or directory"),

@@ -85,7 +85,7 @@ class _Parser(argparse.ArgumentParser):
         words = [part.split("=")[0].strip("'") for part in message.partition(": ")[2].split() if part.strip("'")]
         if choice := re.search(r"invalid choice: '?([^' ]+)'? \(choose from (.*)\)", message):
             known, words = dict.fromkeys([*re.findall(r"[\w-]+", choice[2]), "--help", "--version"]), [choice[1]]
-        if message.startswith("ambiguous option"):  # it names what it could match
+        elif message.startswith(("ambiguous option", "argument ")):  # it names what it could match, or a known option
             words = []
         near = next((near[0] for word in words if (near := get_close_matches(meant.get(word, word), known, 1))), "")
         super().error(f"{message}: did you mean {near}?" if near and near not in words else message)

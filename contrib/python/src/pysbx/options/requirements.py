@@ -269,7 +269,10 @@ def of_script(source: str) -> Script:
 
 def _of_block(text: str) -> Script:
     """Return the metadata in a block; see of_script."""
-    content = read_toml(text)
+    try:
+        content = read_toml(text)
+    except ValueError as error:
+        raise ValueError(f"the block '# /// script' is not TOML: {error}") from error
     python = content.get("requires-python", "")
     try:
         SpecifierSet(python if len(python) <= MAX_PYTHON else "longer")
