@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 import random
 import time
+from pathlib import Path
 
 import pytest
 
 from pysbx import Sandbox, SandboxExecutionError, explain, run_code, sandbox
+from pysbx.base.option_names import spoken_as
 from pysbx.container.exchange import hint_for
 from pysbx.options.hints import RULES, hint
 from pysbx.options.options import make_options
@@ -178,6 +180,19 @@ def test_a_program_that_is_missing_is_no_file_of_the_callers() -> None:
     for call in ("subprocess.run(['none-such'])", "os.execvp('none-such', ['x'])"):
         done = run_code(f"import os, subprocess; {call}")
         assert done.error is not None and (done.error.type, done.error.hint) == ("FileNotFoundError", None)
+
+
+def test_a_name_with_blanks_can_be_copied_from_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my files/part").mkdir(parents=True)
+    (tmp_path / "my files/own.py").touch()
+    (tmp_path / "my files/part/__init__.py").touch()
+    with spoken_as("command", ["my files"]):
+        said = [str(hint("ModuleNotFoundError", f"No module named '{name}'")) for name in ("own", "part")]
+    assert [text.partition("add ")[2] for text in said] == [
+        "--file 'my files/own.py'",
+        "--mount 'my files/part:/work/part'",
+    ]
 
 
 def test_a_function_has_no_standard_input_to_pass() -> None:

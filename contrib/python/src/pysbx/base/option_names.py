@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -156,8 +157,9 @@ class Words:
         Args:
             path: its file or directory, or "" if a program here would find it elsewhere.
         """
-        if path and os.path.isdir(path) and self.options is OPTIONS["command"]:
-            return f"add --mount {path}:/work/{os.path.basename(path)}"
+        if path and self.options is OPTIONS["command"]:
+            mounted = f"--mount {shlex.quote(f'{path}:/work/{os.path.basename(path)}')}"
+            return f"add {mounted}" if os.path.isdir(path) else self.options["own"].format(shlex.quote(path))
         return self.options["own"].format(path or "PATH")
 
 

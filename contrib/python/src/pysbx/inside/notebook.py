@@ -11,6 +11,7 @@ import inspect
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -276,7 +277,7 @@ def _hint_for_command(command: str) -> str:
     program, *words = _words(command) or [""]
     if program in CHANGERS:
         return NO_CHANGES if hints else ""
-    if program in LOADERS and not has_network():
+    if program in LOADERS and shutil.which(program) and not has_network():
         return hint("gaierror")
     missing = (word for word in words if not word.startswith("-") and not os.path.exists(os.path.expanduser(word)))
     found = next(missing, "") if program in READERS else ""
