@@ -508,6 +508,8 @@ class Sandbox(Filed):
     def _drop_container(self, *, wait: bool = False) -> None:
         self._hang_up()
         self._forwards, self._terminals, self._shares_streams = [], [], False
+        if self._tools is not None:
+            self._tools.drop()
         if self._container is not None:
             self._wait_for_saves()
             self._spent_sec += self._container.usage.cpu_sec

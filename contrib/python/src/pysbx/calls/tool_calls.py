@@ -4,7 +4,7 @@ A run gets a socket for its calls. The thread that waits for the outcome of the 
 their limits allow; a few other threads call the functions. In a session, one that has nothing to do reads the next call
 itself, because to wake it takes longer than most functions. The sandbox sends the position of a function in a list, and
 arguments that decode.py reads. So code there reaches no function that is not listed, and nothing is unpickled. A socket
-belongs to one run of one sandbox: an answer has no other way to go.
+belongs to one sandbox: an answer has no other way to go. The next run of a session uses it too, if it is empty.
 """
 
 from __future__ import annotations
@@ -128,6 +128,11 @@ class CallReader:
         self.incoming = bytearray()
         self._head: tuple[int, int, int] | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no part of a call has come."""
+        return self._head is None and not self.incoming
+
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
         """Take bytes, and yield the calls that are whole now: number, position, arguments.
 
@@ -224,30 +229,28 @@ class _Run:
         self._left = tools.max_bytes
         self._outgoing = bytearray()
         self._pending: dict[Call, None] = {}
-        ours.setblocking(False)
         self._poll = poll
-        self._waiting = unpatched.make_epoll()  # where the thread waits that waits for the outcome of the run
-        poll.register(self._waiting.fileno(), select.POLLIN)
+        poll.register(host.waiting.fileno(), select.POLLIN)
         self._reads = True
         self._awaited: dict[select.epoll, int] = {}  # events of the socket
 
     def __contains__(self, descriptor: int) -> bool:
         """Tell whether serve() has to know that a descriptor can be read."""
-        return descriptor == self._waiting.fileno()
+        return descriptor == self.host.waiting.fileno()
 
-    def close(self) -> None:
-        """Answer no further call, and drop those that have not begun."""
-        self._poll.unregister(self._waiting.fileno())
+    def close(self) -> bool:
+        """Answer no further call, and drop those that have not begun. Tell whether the next run can use the socket."""
+        self._poll.unregister(self.host.waiting.fileno())
         with self.host.lock:
+            unused = self._reads and not self._outgoing and self._reader.is_empty
             self._pending.clear()
             self._outgoing.clear()
             self._reads = False
             self.arrange()
             futures = list(self.futures)
-            self.socket.close()
-            self._waiting.close()
         for future in futures:
             future.cancel()
+        return unused
 
     def is_pending(self, call: Call) -> bool:
         """Tell whether an answer to a call is awaited."""
@@ -283,9 +286,9 @@ class _Run:
 
     def arrange(self) -> None:
         """Let threads wait for what comes next; it needs the lock."""
-        wanted = {self._waiting: select.EPOLLOUT if self._outgoing else 0}
+        wanted = {self.host.waiting: select.EPOLLOUT if self._outgoing else 0}
         if self._reads:
-            reader = (self.host.leader and self.host.epoll) or self._waiting
+            reader = self.host.leading if self.host.leader else self.host.waiting
             wanted[reader] = wanted.get(reader, 0) | select.EPOLLIN
         for epoll in {**self._awaited, **wanted}:
             before, events = self._awaited.pop(epoll, 0), wanted.get(epoll, 0)
@@ -367,39 +370,67 @@ class ToolHost:
         self._busy = 0  # threads that carry out calls
         self.lasts = lasts
         self.leader = 0  # the thread that will carry out the next call
-        self.epoll = unpatched.make_epoll() if lasts else None  # where it waits for that
+        # Where the thread waits that waits for the outcome of a run, and where that one waits.
+        self.waiting = unpatched.make_epoll()
+        self.leading = unpatched.make_epoll() if lasts else self.waiting
+        self._unused: tuple[str, unpatched.socket] | None = None  # of the last run, and the name of its container
 
     def close(self) -> None:
-        """End with the session."""
+        """Close its descriptors, behind the last run."""
         with self.lock:
             self.lasts = False
-            if self.epoll is not None:
-                self.epoll.close()
+            self.leading.close()
+            self.waiting.close()
+            self.drop()
+
+    def drop(self) -> None:
+        """Close the socket of the last run."""
+        if self._unused is not None:
+            self._unused[1].close()
+            self._unused = None
+
+    def _take_unused(self, container: Container) -> unpatched.socket | None:
+        """Return the socket of the last run, if the container still has the other end and has sent nothing since."""
+        if self._unused is not None and self._unused[0] == container.name:
+            try:
+                self._unused[1].recv(1)
+            except BlockingIOError:
+                found, self._unused = self._unused[1], None
+                return found
+            except OSError:
+                pass
+        self.drop()
+        return None
 
     @contextlib.contextmanager
     def connect(self, container: Container) -> Iterator[tuple[Message, int]]:
         """Let a container answer calls while it waits for the outcome of a run, and the block runs.
 
-        Yield what the request says of the tools, and the socket to pass with it.
+        Yield what the request says of the tools, and the socket to pass with it, or -1.
         """
         if not hasattr(select, "poll"):
             raise SandboxError("tools: with eventlet no other thread runs while this one waits for the sandbox")
-        ours, theirs = unpatched.make_pair()
-        with contextlib.closing(theirs):
+        with contextlib.ExitStack() as given:
+            ours, theirs, tools, has_ended = self._take_unused(container), -1, self.tools, False
+            if ours is None:
+                ours, passed = unpatched.make_pair()
+                ours.setblocking(False)
+                given.callback(passed.close)
+                theirs = passed.fileno()
             self.lasts = self.lasts and unpatched.is_pythons(container.poll)
             container.beside = run = _Run(self, ours, container.poll)
             with self.lock:
                 self.run = run
                 run.arrange()
             try:
-                tools = self.tools
-                yield (
-                    {"tools": {"specs": self._specs, "calls": tools.max_calls, "bytes": tools.max_bytes}},
-                    theirs.fileno(),
-                )
+                yield {"tools": {"specs": self._specs, "calls": tools.max_calls, "bytes": tools.max_bytes}}, theirs
+                has_ended = True
             finally:
                 container.beside = None
-                run.close()
+                if run.close() and has_ended and self.lasts:
+                    self._unused = container.name, ours
+                else:
+                    ours.close()
                 self.run = None
 
     def submit(self, run: _Run, calls: list[Call]) -> None:
@@ -467,7 +498,7 @@ class ToolHost:
         while came and not more:
             came = False
             with contextlib.suppress(ValueError):  # it has been closed
-                came = self.epoll is not None and bool(self.epoll.poll(IDLE_SEC))
+                came = bool(self.leading.poll(IDLE_SEC))
             with self.lock:
                 if came and self.run is not None:
                     more = self._add(self.run, self.run.take())
