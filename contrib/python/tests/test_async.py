@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
+import io
 import os
 import re
 import time
@@ -33,6 +35,37 @@ def test_programs_run_at_the_same_time() -> None:
         assert [done.value for done in await asyncio.gather(*several)] == ["42"] * 3
         assert time.monotonic() - began < 30
         assert "".join(seen) == "said\n" * 3
+
+    asyncio.run(main())
+
+
+def test_an_async_callback_is_refused() -> None:
+    """Nothing would await it, and the output would be lost."""
+
+    async def hear(text: str) -> None:
+        raise AssertionError
+
+    class Listener:
+        async def hear(self, text: str) -> None:
+            raise AssertionError(text)
+
+    async def main() -> None:
+        callbacks: list[Any] = [hear, Listener().hear, functools.partial(hear)]
+        for one in callbacks:
+            with pytest.raises(
+                TypeError, match=r"on_stdout: hear\(\) is async, and nothing awaits it: give a function"
+            ):
+                await run_code_async("print(1)", on_stdout=one)
+            with pytest.raises(TypeError, match=r"on_stderr: hear\(\) is async"):
+                AsyncSandbox(on_stderr=one)
+        async with AsyncSandbox() as session:
+            with pytest.raises(TypeError, match=r"on_stdout: hear\(\) is async"):
+                await session.run("print(1)", on_stdout=callbacks[0])
+            with pytest.raises(TypeError, match="on_stderr: StringIO cannot be called"):
+                await session.shell("echo", on_stderr=io.StringIO())  # type: ignore[arg-type]
+            assert (await session.run("1")).value == "1"
+            with Sandbox.attach(session.sandbox.reference) as same, pytest.raises(TypeError, match="is async"):
+                same.run("print(1)", on_stdout=callbacks[0])
 
     asyncio.run(main())
 

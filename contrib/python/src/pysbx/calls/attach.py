@@ -26,6 +26,7 @@ from pysbx.base.directories import private_directory, run_directory
 from pysbx.calls.changes import Change, Commit, Sides
 from pysbx.calls.execution import Execution, ExecutionError
 from pysbx.container.container import Message, Usage
+from pysbx.container.streams import check_callbacks
 from pysbx.errors import SandboxError, SandboxFileError, Violation
 from pysbx.options.network import Network
 from pysbx.options.options import Options
@@ -392,6 +393,7 @@ class Attached:
         passed: int = -1,
     ) -> Execution:
         """Carry out a request for a run; see Sandbox."""
+        check_callbacks(on_stdout, on_stderr)
         hears = {"stdout": on_stdout, "stderr": on_stderr}
 
         def heard(stream: str, text: str) -> None:

@@ -26,7 +26,7 @@ from pysbx.calls.execution import (
 )
 from pysbx.calls.tools import Tools, as_tools
 from pysbx.container.exchange import exchange, hint_for, text, timeout_error
-from pysbx.container.streams import forward, output_callback
+from pysbx.container.streams import check_callbacks, forward, output_callback
 from pysbx.errors import (
     SandboxError,
     SandboxPausedError,
@@ -332,6 +332,7 @@ class Core(ABC):
         passed: int = -1,
     ) -> Execution:
         """Carry out a request for a run whose output goes to callbacks of its own, if it has any."""
+        check_callbacks(on_stdout, on_stderr)
         with self._lock:
             container = self._started()[0]
             own = {"stdout": on_stdout, "stderr": on_stderr}

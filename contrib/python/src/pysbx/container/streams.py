@@ -7,6 +7,7 @@ import os
 import select
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from pysbx.base.text import writer
 from pysbx.container import unpatched
@@ -15,6 +16,7 @@ from pysbx.container.output import Output
 OutputCallback = Callable[[str, str], None]
 
 CHUNK = 1 << 16
+COROUTINE = 0x80  # inspect.CO_COROUTINE
 NAMES = {1: "stdout", 2: "stderr"}
 # The number of the streams of earlier runs, and how many of these are read at most.
 LATE = 0
@@ -30,6 +32,18 @@ def forward(text: str) -> None:
             writer(stream, raw=False)(text)
 
 
+def check_callbacks(on_stdout: object, on_stderr: object) -> None:
+    """Raise TypeError if a callback for output cannot be called, or would have to be awaited."""
+    for name, given in (("on_stdout", on_stdout), ("on_stderr", on_stderr)):
+        function: Any = getattr(given, "func", given)  # functools.partial
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if given is not None and not callable(given):
+            raise TypeError(f"{name}: {type(given).__name__} cannot be called: give a function of the text")
+        if code is not None and code.co_flags & COROUTINE:
+            way = "lambda text: loop.call_soon_threadsafe(queue.put_nowait, text)"
+            raise TypeError(f"{name}: {code.co_name}() is async, and nothing awaits it: give a function, such as {way}")
+
+
 def output_callback(
     on_stdout: Callable[[str], None] | None,
     on_stderr: Callable[[str], None] | None,
@@ -41,7 +55,11 @@ def output_callback(
         on_stdout: for standard output.
         on_stderr: for standard error.
         otherwise: for a stream without a callback; by default its text is not passed on.
+
+    Raises:
+        TypeError: see check_callbacks().
     """
+    check_callbacks(on_stdout, on_stderr)
     targets = {"stdout": on_stdout or otherwise, "stderr": on_stderr or otherwise}
 
     def hand_on(stream: str, text: str) -> None:
