@@ -35,6 +35,14 @@ static bool is_one_of(const char *word, const char *const *words)
     return false;
 }
 
+static const char *join(struct arena *a, const char *const *words)
+{
+    const char *text = words[0];
+    for (size_t i = 1; words[i] != NULL; i++)
+        text = arena_printf(a, "%s, %s", text, words[i]);
+    return text;
+}
+
 static int decode_string(const struct decoder *d, const struct json_value *v, const struct field *f,
                          const char **out)
 {
@@ -46,7 +54,8 @@ static int decode_string(const struct decoder *d, const struct json_value *v, co
     if (*v->text == '\0' && (f->flags & FIELD_EMPTY_NULL))
         return 0;
     if (f->words != NULL && !is_one_of(v->text, f->words))
-        return json_error(d->arena, v, d->err, "unknown value '%s'", v->text);
+        return json_error(d->arena, v, d->err, "unknown value '%s' (known: %s)", v->text,
+                          join(d->arena, f->words));
     *out = v->text;
     return 0;
 }

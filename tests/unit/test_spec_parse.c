@@ -254,34 +254,43 @@ static const struct {
     {"\"process\":{\"cwd\":\"\"}", "process.cwd: empty"},
     {"\"process\":{\"oomScoreAdj\":1001}", "process.oomScoreAdj: 1001 is out of range (-1000 to 1000)"},
     {"\"process\":{\"rlimits\":[{\"type\":\"RLIMIT_FOO\",\"hard\":1,\"soft\":1}]}",
-     "process.rlimits[0].type: unknown value 'RLIMIT_FOO'"},
+     "process.rlimits[0].type: unknown value 'RLIMIT_FOO' (known: RLIMIT_AS, RLIMIT_CORE, RLIMIT_CPU, "
+     "RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_LOCKS, RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_NICE, RLIMIT_NOFILE, "
+     "RLIMIT_NPROC, RLIMIT_RSS, RLIMIT_RTPRIO, RLIMIT_RTTIME, RLIMIT_SIGPENDING, RLIMIT_STACK)"},
     {"\"process\":{\"rlimits\":[{\"type\":\"RLIMIT_CPU\",\"hard\":18446744073709551616,\"soft\":1}]}",
      "process.rlimits[0].hard: 18446744073709551616 is out of range (0 to 18446744073709551615)"},
     {"\"process\":{\"scheduler\":{\"policy\":\"SCHED_OTHER\",\"nice\":20}}",
      "process.scheduler.nice: 20 is out of range (-20 to 19)"},
     {"\"process\":{\"scheduler\":{\"policy\":\"SCHED_FIFO\",\"flags\":[\"X\"]}}",
-     "process.scheduler.flags[0]: unknown value 'X'"},
+     "process.scheduler.flags[0]: unknown value 'X' (known: SCHED_FLAG_RESET_ON_FORK, SCHED_FLAG_RECLAIM, "
+     "SCHED_FLAG_DL_OVERRUN, SCHED_FLAG_KEEP_POLICY, SCHED_FLAG_KEEP_PARAMS, SCHED_FLAG_UTIL_CLAMP_MIN, "
+     "SCHED_FLAG_UTIL_CLAMP_MAX)"},
     {"\"process\":{\"ioPriority\":{\"class\":\"IOPRIO_CLASS_BE\",\"priority\":8}}",
      "process.ioPriority.priority: 8 is out of range (0 to 7)"},
     {"\"hooks\":{\"poststop\":[{\"path\":\"/x\",\"timeout\":0}]}",
      "hooks.poststop[0].timeout: 0 is out of range (1 to 2147483647)"},
     {"\"hooks\":{\"poststop\":[{\"path\":\"/x\",\"timeout\":-1}]}",
      "hooks.poststop[0].timeout: -1 is out of range (1 to 2147483647)"},
-    {"\"linux\":{\"namespaces\":[{\"type\":\"net\"}]}", "linux.namespaces[0].type: unknown value 'net'"},
+    {"\"linux\":{\"namespaces\":[{\"type\":\"net\"}]}",
+     "linux.namespaces[0].type: unknown value 'net' (known: cgroup, ipc, mount, network, pid, time, user, "
+     "uts)"},
     {"\"linux\":{\"namespaces\":[{\"path\":\"/x\"}]}", "linux.namespaces[0]: 'type' is missing"},
     {"\"linux\":{\"timeOffsets\":{\"monotonic\":{\"nanosecs\":1000000000}}}",
      "linux.timeOffsets.monotonic.nanosecs: 1000000000 is out of range (0 to 999999999)"},
     {"\"linux\":{\"timeOffsets\":{\"monotonic\":{\"secs\":9223372036854775808}}}",
      "linux.timeOffsets.monotonic.secs: 9223372036854775808 is out of range (-9223372036854775808 to "
      "9223372036854775807)"},
-    {"\"linux\":{\"rootfsPropagation\":\"public\"}", "linux.rootfsPropagation: unknown value 'public'"},
+    {"\"linux\":{\"rootfsPropagation\":\"public\"}",
+     "linux.rootfsPropagation: unknown value 'public' (known: shared, slave, private, unbindable, rshared, "
+     "rslave, rprivate, runbindable)"},
     {"\"linux\":{\"seccomp\":[[]]}", "linux.seccomp: expected an object, found an array"},
     {"\"linux\":{\"resources\":{\"devices\":[{\"type\":\"c\"}]}}",
      "linux.resources.devices[0]: 'allow' is missing"},
     {"\"linux\":{\"resources\":{\"cpu\":{\"idle\":2}}}",
      "linux.resources.cpu.idle: 2 is out of range (0 to 1)"},
     {"\"linux\":{\"sysctl\":{\"a\":1}}", "linux.sysctl.a: expected a string, found a number"},
-    {"\"linux\":{\"personality\":{\"domain\":\"BSD\"}}", "linux.personality.domain: unknown value 'BSD'"},
+    {"\"linux\":{\"personality\":{\"domain\":\"BSD\"}}",
+     "linux.personality.domain: unknown value 'BSD' (known: LINUX, LINUX32)"},
     {"\"root\":{\"path\":\"a\",\"path\":\"b\"}", "root.path: given twice"},
     {"\"ociVersion\":\"1.0.0\"", "ociVersion: given twice"},
 };

@@ -429,7 +429,7 @@ static void test_config(void)
         {"{\"maxage\": 1}", "maxage: unknown key"},
         {"{\"maxAge\": \"1\"}", "maxAge: expected"},
         {"{\"maxAge\": 0}", "maxAge: "},
-        {"{\"mode\": \"on\"}", "mode: unknown value 'on'"},
+        {"{\"mode\": \"on\"}", "mode: unknown value 'on' (known: auto, require, optIn, off)"},
         {"{\"template\": {\"cpu\": 1}}", "template.cpu: unknown key"},
         {"{\"template\": {\"timeout\": 0}}", "template.timeout: "},
         {"{\"rules\": [{\"value\": \"x\"}]}", "rules[0]"},
