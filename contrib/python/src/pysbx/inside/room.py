@@ -20,8 +20,8 @@ class KeptBack:
     def __enter__(self) -> None:
         """Reserve it, if as much memory is left besides: this code may be the one that frees the rest."""
         try:
-            mmap.mmap(-1, 3 * SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
-            self._room = mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._room = mmap.mmap(-1, 3 * SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._room.resize(SIZE)
         except (MemoryError, OSError):
             self._room = None
 
