@@ -41,7 +41,7 @@ static bool is_usable(void *arg)
     if (ret == -ESTALE)
         launch_refused(launch, &reason);
     fd_close(&c->inside);
-    return ret == 0 && cgroup_frozen(&c->record.cgroup) == 0;
+    return ret == 0 && cgroup_frozen(&c->record.cgroup) <= 0;
 }
 
 /* Wait for the program, and report its end before the cgroup is removed, which counts OOM-killed processes.
