@@ -336,7 +336,10 @@ def test_files_of_a_session(service: Server) -> None:
     assert service.client.put(f"{place}/files/form", content=b"--x--", headers=named).status_code == 422
     assert "form" not in service.client.get(f"{place}/files").json()["files"]
     service.post(f"{place}/run", code="open('large', 'wb').write(bytes(2 << 20))")
-    assert "larger than" in problem(service.client.get(f"{place}/files/large"))["detail"]
+    large = problem(service.client.get(f"{place}/files/large"))
+    assert "larger than" in large["detail"]
+    assert (large["status"], large["title"], large["code"]) == (422, "the file is too large", "too_large")
+    assert "--artifact-size" in large["remedy"]
     service.client.delete(place)
 
 

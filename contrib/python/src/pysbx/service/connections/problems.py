@@ -19,6 +19,7 @@ from pysbx.errors import (
     SandboxError,
     SandboxFileError,
     SandboxFileNotFoundError,
+    SandboxFileTooLargeError,
     SandboxOptionError,
     SandboxPausedError,
     SandboxStartupError,
@@ -71,6 +72,8 @@ JSON = Kind("json", 400, "the body is not a JSON object", "send one, with the he
 NO_SESSION = Kind("no-session", 404, "there is no such session", "start one, and use the identifier that comes back")
 ENDED = Kind("session-ended", 410, "the session has ended", "start another; its files and names are gone")
 NO_FILE = Kind("no-file", 404, "there is no such file, or it cannot be read", "list the session's files")
+BY_PARTS = "take it in parts by code, or ask the operator of this server for --artifact-size or --tmp-size"
+FILE_LARGE = Kind("refused", 422, "the file is too large", BY_PARTS)
 NO_CALL = Kind("no-call", 404, "no such call waits for an answer", "answer each call of a tool once, in its time")
 NO_SNAPSHOT = Kind("no-snapshot", 404, "there is no such snapshot", "make one of a session, or list yours")
 NO_METRICS = Kind("no-metrics", 404, "there are no metrics", f"on the server's machine, {with_extra('metrics')}")
@@ -178,6 +181,7 @@ def meant(what: str = "") -> Iterator[None]:
 
 def file_problem(kind: Kind, error: SandboxFileError) -> Problem:
     """Return the problem for a file, with the names of the reason, ours and that of errno(3), for programs."""
+    kind = FILE_LARGE if isinstance(error, SandboxFileTooLargeError) else kind
     return Problem(kind, str(error), more={"code": error.code, "errno": errno.errorcode.get(error.errno or 0, "")})
 
 
