@@ -102,8 +102,10 @@ class Choices:
 
     def _requirements(self, profile: str | None, names: Sequence[str]) -> list[str]:
         """Return the requirements that packages mean, without those that the sandbox has anyway."""
-        own = values_of(self.base, {"profile": profile} if profile in self.profiles else {})["dependencies"]
-        there = {name_of(one) for one in own} - {""}
+        if not names:
+            return []
+        own = self.profiles[profile].dependencies if profile in self.profiles else ()
+        there = {name_of(one) for one in (*self.base.dependencies, *map(normalise, own))} - {""}
         wanted = []
         for name in names:
             found = self.packages.get(normal_name(name))
