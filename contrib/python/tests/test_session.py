@@ -56,6 +56,20 @@ def test_state_is_kept() -> None:
         assert session.run("x").value == "41"
 
 
+def test_standard_input_is_there_after_exit() -> None:
+    """The function exit() of Python closes it."""
+    with Sandbox() as session:
+        assert session.run("exit(3)").exit_code == 3
+        error = session.run("input()").error
+        assert error is not None and (error.type, error.hint is None) == ("EOFError", False)
+        assert session.run("import os, sys; open('made', 'w').fileno() > 0, os.readlink('/proc/self/fd/0')").value == (
+            "(True, '/dev/null')"
+        )
+        assert session.run("exit()").exit_code == 0
+        assert session.run("input()", stdin="text\n").value == "'text'"
+        assert session.shell("cat").stdout == ""
+
+
 def test_a_traceback_shows_the_lines_of_each_run() -> None:
     with Sandbox() as session:
         session.run("def divide(number):\n    return 1 / number")

@@ -35,6 +35,18 @@ def _file_with(content: bytes) -> int:
         os.close(made)
 
 
+def _open_again() -> None:
+    """Let standard input be there, and empty, if an earlier run of the session has closed it, as exit() does."""
+    if getattr(sys.stdin, "closed", False):
+        try:
+            os.fstat(0)
+        except OSError:
+            _put(os.open(os.devnull, os.O_RDONLY))
+        sys.stdin = sys.__stdin__ = open(  # type: ignore[misc]  # noqa: SIM115 (for the runs that come)
+            0, encoding="utf-8", errors="surrogateescape", closefd=False
+        )
+
+
 @contextlib.contextmanager
 def standard_input(content: bytes, descriptor: int = -1) -> Iterator[None]:
     """Let the code read these bytes from standard input while the block runs; afterwards it is /dev/null again.
@@ -47,6 +59,7 @@ def standard_input(content: bytes, descriptor: int = -1) -> Iterator[None]:
         OSError: it is larger than a file may be.
     """
     if not content and descriptor < 0:
+        _open_again()
         yield
         return
     before = sys.stdin, sys.__stdin__
