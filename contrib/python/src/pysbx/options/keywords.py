@@ -359,7 +359,7 @@ class SandboxOptions(TypedDict, total=False):
         bool,
         Option(
             True,
-            "say after an error of the code what to try",
+            "hints say what to try after an error of the code",
             flag=Flag("--no-hints", const=False),
             of_profile=False,
         ),
