@@ -47,6 +47,9 @@ def refusal(answer: httpx.Response) -> dict[str, Any]:
     found: dict[str, Any] = answer.json()
     assert (answer.status_code, found["type"]) == (429, "urn:pysbx:problem:allowance"), answer.text
     assert 0 < int(answer.headers["retry-after"]) <= HOUR_SEC
+    assert found["remedy"] == (
+        "remove one that you have" if "sessions" in found["detail"] else "wait for Retry-After seconds"
+    )
     return found
 
 
@@ -180,6 +183,7 @@ def refusal_of_snapshots(answer: httpx.Response) -> str:
     found: dict[str, str] = answer.json()
     assert (answer.status_code, found["type"]) == (429, "urn:pysbx:problem:allowance"), answer.text
     assert "retry-after" not in answer.headers
+    assert found["remedy"] == "remove one that you have"
     return found["detail"]
 
 

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pysbx.errors import (
@@ -58,7 +58,8 @@ class Kind:
 BUSY = Kind("busy", 429, "all slots are taken", "try again after the seconds that Retry-After names")
 STOPPING = Kind("stopping", 503, "the server is stopping", "try again when it has been started again")
 SESSIONS = Kind("too-many-sessions", 429, "no further session is allowed", "end one, or try again later")
-ALLOWANCE = Kind("allowance", 429, "the caller has used its allowance", "remove some, or wait for Retry-After seconds")
+ALLOWANCE = Kind("allowance", 429, "the caller has used its allowance", "wait for Retry-After seconds")
+KEPT = replace(ALLOWANCE, remedy="remove one that you have")
 CONNECTIONS = Kind("too-many-connections", 429, "no further connection is allowed", "close one, or try again later")
 EXHAUSTED = Kind("exhausted", 503, "the server's machine lacks a resource", "try again later")
 TOKEN = Kind("token", 401, "the token is missing or wrong", "send the header 'Authorization: Bearer TOKEN'")

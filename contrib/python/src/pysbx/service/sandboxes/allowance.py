@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pysbx.service.connections.problems import ALLOWANCE, Problem
+from pysbx.service.connections.problems import ALLOWANCE, KEPT, Problem
 
 HOUR_SEC = 3600.0
 
@@ -116,4 +116,4 @@ class Ledger:
         """
         most = self._allowance.sessions
         if most is not None and there_are >= most:
-            raise Problem(ALLOWANCE, f"sessions: {most} of one caller is the most: end one of yours", retry_sec=10)
+            raise Problem(KEPT, f"sessions: {most} of one caller is the most", retry_sec=10)

@@ -17,7 +17,7 @@ from pysbx.base.directories import private_directory, state_directory
 from pysbx.calls import saved
 from pysbx.calls.session import Sandbox
 from pysbx.errors import SandboxError
-from pysbx.service.connections.problems import ALLOWANCE, NO_SNAPSHOT, REQUEST, Problem
+from pysbx.service.connections.problems import KEPT, NO_SNAPSHOT, REQUEST, Problem
 
 # Bytes that the snapshots of a caller may have together.
 MOST_BYTES = 4 << 30
@@ -76,14 +76,14 @@ class Snapshots:
         path = self._place(owner, name)
         others = [one for one in self.listed(owner) if one.name != name]
         if len(others) >= self.most:
-            raise Problem(ALLOWANCE, f"snapshots: {self.most} is the most: remove one")
+            raise Problem(KEPT, f"snapshots: {self.most} is the most")
         left = MOST_BYTES - sum(one.size for one in others)
         with _named(path):
             try:
                 sandbox._snapshot_to(path, left)
             except saved.TooLargeError:
                 said = f"snapshots: {MOST_BYTES >> 20} MiB together is the most: remove one"
-                raise Problem(ALLOWANCE, said) from None
+                raise Problem(KEPT, said) from None
         try:
             return _kept(path)
         except FileNotFoundError:
