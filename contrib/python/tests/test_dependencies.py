@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -57,6 +57,13 @@ def test_the_order_of_requirements_makes_no_other_set(wheels: Path) -> None:
     assert version_of(wheels, "user", "thing==1.0", installer="uv") == "1\n"
     assert version_of(wheels, "thing==1.0", "user", installer="uv") == "1\n"
     assert len(dependencies.installed()) == 1
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_a_set_is_compiled_once(installer: Literal["pip", "uv"], wheels: Path) -> None:
+    """No sandbox can write to it, so each import would compile it again."""
+    source = "import os, thing; print(os.path.exists(thing.__cached__))"
+    assert run_code(source, dependencies=["thing"], wheels=wheels, installer=installer).stdout == "True\n"
 
 
 def test_sets_that_conflict_live_side_by_side(wheels: Path) -> None:

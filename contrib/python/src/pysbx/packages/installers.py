@@ -147,6 +147,7 @@ def find_uv() -> str:
 def _uv(job: Job) -> _Way:
     arguments = ["pip", "install", "--no-config", "--no-cache", "--no-progress", "--color", "never"]
     arguments += ["--python", job.interpreter.program, "--target", TARGET, "--link-mode", "copy"]
+    arguments += ["--compile-bytecode"]  # as pip does: no sandbox can write to the set, so each import would compile it
     variables = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", **job.source.environment()}
     mount = Mount(find_uv(), f"{INSTALLER}/uv")
     return _Way((mount,), (), UV, [*arguments, *job.source.uv_arguments()], variables)
