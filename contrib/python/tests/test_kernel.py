@@ -172,6 +172,7 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
         assert f"hint: {no_network}\n" in sand.run("!git clone https://x.example")["stream"]
         no_changes = "a sandbox cannot change the system that it sees: install programs outside of it"
         assert f"hint: {no_changes}\n" in sand.run("!apt-get install --quiet=2 cowsay")["stream"]
+        assert "hint" not in sand.run("!mamba --version")["stream"]  # it is not there
         assert "hint" not in sand.run("!ls /; ls none-such\n!echo none-such; false")["stream"]
     finally:
         sand.close()
