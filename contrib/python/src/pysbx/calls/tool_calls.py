@@ -232,7 +232,7 @@ class _Run:
         self._poll = poll
         poll.register(host.waiting.fileno(), select.POLLIN)
         self._reads = True
-        self._awaited: dict[select.epoll, int] = {}  # events of the socket
+        self._own = self._led = 0  # the events of the socket for which threads wait at host.waiting and host.leading
 
     def __contains__(self, descriptor: int) -> bool:
         """Tell whether serve() has to know that a descriptor can be read."""
@@ -286,20 +286,24 @@ class _Run:
 
     def arrange(self) -> None:
         """Let threads wait for what comes next; it needs the lock."""
-        wanted = {self.host.waiting: select.EPOLLOUT if self._outgoing else 0}
-        if self._reads:
-            reader = self.host.leading if self.host.leader else self.host.waiting
-            wanted[reader] = wanted.get(reader, 0) | select.EPOLLIN
-        for epoll in {**self._awaited, **wanted}:
-            before, events = self._awaited.pop(epoll, 0), wanted.get(epoll, 0)
-            if before and not events:
-                epoll.unregister(self.socket.fileno())
-            elif events and not before:
-                epoll.register(self.socket.fileno(), events)
-            elif events != before:
-                epoll.modify(self.socket.fileno(), events)
-            if events:
-                self._awaited[epoll] = events
+        own, led = select.EPOLLOUT if self._outgoing else 0, 0
+        if self._reads and self.host.leader:
+            led = select.EPOLLIN
+        elif self._reads:
+            own |= select.EPOLLIN
+        if own != self._own:
+            self._own = self._await(self.host.waiting, self._own, own)
+        if led != self._led:
+            self._led = self._await(self.host.leading, self._led, led)
+
+    def _await(self, epoll: select.epoll, before: int, events: int) -> int:
+        if not events:
+            epoll.unregister(self.socket.fileno())
+        elif before:
+            epoll.modify(self.socket.fileno(), events)
+        else:
+            epoll.register(self.socket.fileno(), events)
+        return events
 
     def serve(self) -> None:
         """Read calls, or send more of the answers, in the thread that waits for the outcome of the run."""
@@ -502,9 +506,10 @@ class ToolHost:
             with self.lock:
                 if came and self.run is not None:
                     more = self._add(self.run, self.run.take())
-                    self.run.arrange()
                 if more or not came:
                     self._resign()
+                else:
+                    self._arrange()
         for _ in range(more - 1):
             _threads.do(self._work)
         return more > 0
