@@ -20,21 +20,26 @@ static const char *env_value(const struct str_list *env, const char *name)
 }
 
 /* Copy the environment, with a free entry for HOME if it is missing, and with LISTEN_FDS for socket
- * activation. */
+ * activation. An empty HOME is a missing one, as for runc: `podman exec --user` passes it for a user
+ * without a name. */
 static void plan_environment(struct arena *a, const struct spec_process *process, unsigned listen_fds,
                              struct process_plan *out)
 {
     const struct str_list *env = &process->env;
     char **envp = ARENA_ARRAY(a, env->count + 4, char *);
     size_t count = 0;
-    for (; count < env->count; count++)
-        envp[count] = (char *)(uintptr_t)env->items[count];
+    out->home_missing = true;
+    for (size_t i = 0; i < env->count; i++) {
+        if (str_eq(env->items[i], "HOME="))
+            continue;
+        out->home_missing = out->home_missing && str_after(env->items[i], "HOME=") == NULL;
+        envp[count++] = (char *)(uintptr_t)env->items[i];
+    }
     if (listen_fds > 0 && env_value(env, "LISTEN_FDS") == NULL) {
         envp[count++] = arena_printf(a, "LISTEN_FDS=%u", listen_fds);
         if (env_value(env, "LISTEN_PID") == NULL)
             envp[count++] = arena_strdup(a, "LISTEN_PID=1");
     }
-    out->home_missing = env_value(env, "HOME") == NULL;
     out->home_slot = count;
     out->envp = envp;
     const char *path = env_value(env, "PATH");

@@ -153,6 +153,12 @@ capabilities("CAP_CHOWN", "CAP_KILL"); process["user"] = {"uid": 1000, "gid": 10
     output_is TOKENA=1HOME=/root # without the NULs
 }
 
+@test "process.env: an empty HOME is taken from /etc/passwd, as one that is missing" {
+    make_bundle_with 'process["env"] = ["HOME=", "A=1"]' cat /proc/self/environ
+    expect 0 run_box
+    output_is A=1HOME=/root # without the NULs
+}
+
 @test "exec --cap: a user other than root keeps a capability that config.json makes inheritable" {
     is_rootless && skip "the user namespace of these bundles has no other user"
     make_bundle sleep 1000

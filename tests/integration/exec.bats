@@ -25,6 +25,11 @@ load ../lib/podman.bash
         test "$(readlink /proc/self/ns/$ns)" = "$(readlink /proc/1/ns/$ns)" || echo "other $ns"; done; ls /proc/1/root/bin/busybox'
 }
 
+@test "podman exec --user: the HOME of a user without a name is /" {
+    start_sleeper --name sleeper
+    prints / podman exec --user 4242 sleeper sh -c 'echo "$HOME"'
+}
+
 @test "podman exec: no descriptor of the runtime is open" {
     start_sleeper --name sleeper
     expect 0 podman exec sleeper sh -c 'ls -d /proc/$$/fd/*; :'
