@@ -58,7 +58,7 @@ def violations_of(answer: Message) -> tuple[Violation, ...]:
 
 
 def hint_for(kind: str, message: str, names: Iterable[object] = (), options: Options | None = None) -> str | None:
-    """Return the remedy for an error, or None: see hints.hint. With options, none that they have already or refuse."""
+    """Return the remedy for an error, or None: see hints.hint. With options, none that they follow or refuse."""
     if options is not None and not options.hints:
         return None
     from pysbx.options import hints  # noqa: PLC0415 (most runs end without an error)
@@ -66,7 +66,7 @@ def hint_for(kind: str, message: str, names: Iterable[object] = (), options: Opt
     contained = options is None or options.isolation == "container"
     found = hints.hint(kind, message, names, contained=contained)
     followed = found and options is not None and hints.is_followed(found, options)
-    return None if followed else found
+    return hints.next_one(found) if found and followed else found
 
 
 def hint_of(described: Message, options: Options | None) -> str | None:

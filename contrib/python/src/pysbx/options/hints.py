@@ -70,6 +70,9 @@ OPTIONAL = (
 AWAIT = "await needs an `async def`: asyncio.run() calls that"
 NO_NETWORK = "the sandbox has no network: {network}"
 NO_PART = "is not in the sandbox, but the package around it is: another version may have it"
+NO_NAMES = "the sandbox has no DNS: only clients that use the proxy of HTTP_PROXY and ALL_PROXY reach a host"
+# The words of drivers of databases.
+NOT_FOUND = r".*(?:could not translate host name|[Nn]ame resolution|Name or service not known)"
 NO_FILE = "a sandbox has files of its own: {files}"
 NO_DIRECTORY = "; or, to write it, make its directory first: os.makedirs()"
 NOT_ALLOWED = "the host is not among {hosts}"
@@ -238,6 +241,8 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("gaierror", r"", NO_NETWORK),
     ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", NO_NETWORK),
     ("ConnectError", r".*\[Errno (-\d|97|101)\]", NO_NETWORK),
+    ("ConnectionError", NOT_FOUND, NO_NETWORK),
+    ("OperationalError", NOT_FOUND, NO_NETWORK),
     *((kind, PRIVATE, "the host is in a private network: {private}") for kind in REFUSED),
     *((kind, ELSEWHERE, "the name leads to this machine, or to none: use another name") for kind in REFUSED),
     *((kind, r".*403[: ].*is not among the hosts of this sandbox", NOT_ALLOWED) for kind in REFUSED),
@@ -357,6 +362,11 @@ def is_followed(found: str, options: Options) -> bool:
     if options.allow_network.kind == "hosts":
         advice.append(words.options["network"])
     return found.lower().endswith(tuple(map(str.lower, advice)))
+
+
+def next_one(found: str) -> str | None:
+    """Return what else may help if a program does already what a hint tells it to do, or None."""
+    return NO_NAMES if found == NO_NETWORK.format_map(current().options) else None
 
 
 def _shown_by(document: str) -> str:
