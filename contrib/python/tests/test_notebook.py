@@ -93,6 +93,22 @@ def test_magics(session: Sandbox) -> None:
     assert "%nonsense is not known: there are %pip" in error.message
 
 
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("'é';", None),
+        ("x = 1\n(x +\n 1) ; # two", None),
+        ("1; 2", "2"),
+        ("';'", "';'"),
+        ("1 # ;", "1"),
+        ("print(0);", None),
+    ],
+)
+def test_a_semicolon_at_the_end_hides_the_value(source: str, value: str | None, session: Sandbox) -> None:
+    done = session.run(source)
+    assert (done.value, done.error, done.displays) == (value, None, ())
+
+
 def test_cells(session: Sandbox) -> None:
     assert session.run("%%bash\nfor n in 1 2; do echo $n; done\n").stdout == "1\n2\n"
     session.run("%%writefile /work/made.txt\nline {x}\n%pwd\n")

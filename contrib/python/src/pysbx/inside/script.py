@@ -61,6 +61,14 @@ def _begins_tasks(statements: list[ast.stmt]) -> bool:
     return any(getattr(node, "attr", getattr(node, "id", "")) in OF_LOOPS for node in nodes)
 
 
+def _is_quiet(source: str | bytes, last: ast.Expr) -> bool:
+    """Tell whether a semicolon follows the last expression of a notebook's cell: then its value is not shown."""
+    if not isinstance(source, str) or last.end_lineno is None:
+        return False
+    lines = source.split("\n")[last.end_lineno - 1 : last.end_lineno]
+    return any(line.encode()[last.end_col_offset :].lstrip().startswith(b";") for line in lines)
+
+
 def execute(
     source: str | bytes,
     name: str,
@@ -77,7 +85,7 @@ def execute(
         name: its name in tracebacks.
         scope: the names.
         shown: the text for tracebacks, if that is another one.
-        notebook: whether it may await at its top level.
+        notebook: whether it may await at its top level, and a semicolon at its end hides the value.
         prompt: whether the value gets the name `_`, as at a prompt.
     """
     # Not by ast.parse(), which would stand in the traceback of an error that the parser finds.
@@ -100,6 +108,8 @@ def execute(
         return None
     if prompt:
         builtins._ = value  # type: ignore[attr-defined]
+    if notebook and last and _is_quiet(source, last):
+        return None
     return display.show_value(value)
 
 
