@@ -180,7 +180,7 @@ def test_a_commit_follows_no_link_and_refuses_by_name(tmp_path: Path) -> None:
         (top / "there").mkdir()
         (top / "gone/file").write_text("mine")
         done = session.commit(top)
-        other = "the host has another file there than the session had at its start"
+        other = "the host has another file there than the session had at its start: overwrite=True ignores that"
         assert done.refused == {
             ".git/hooks/pre-commit": "git runs programs of it: copy it by get() if you trust the code",
             "bare/HEAD": "git runs programs of it: copy it by get() if you trust the code",

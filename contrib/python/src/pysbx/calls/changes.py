@@ -240,7 +240,10 @@ class Changes:
             with placing.above(top, path, make=content is not None) as place:
                 before = placing.state(place)
                 if not (before is None or overwrite or _is_either(place, before.st_size, known, content)):
-                    raise OSError(0, "the host has another file there than the session had at its start")
+                    said = (
+                        "the host has another file there than the session had at its start: overwrite=True ignores that"
+                    )
+                    raise OSError(0, said)
                 if content is not None:
                     placing.replace(place, content, before, executable=executable)
                 elif before is not None:
