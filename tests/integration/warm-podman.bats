@@ -99,6 +99,12 @@ open("/tmp/x", "w")'
         prints "4242 /" warm --user 4242 "$PYTHON" python3 -c "$program"
         prints "4242 /" warm --user 4242 --read-only "$PYTHON" python3 -c "$program"
     done
+    mkdir modules
+    echo 'import os, pwd; name = pwd.getpwuid(os.getuid()).pw_name' >modules/who.py
+    local -a who=(-v "$PWD/modules:/modules:ro" -e PYTHONPATH=/modules --annotation run.pysbx.preload=who)
+    for _ in 1 2; do
+        prints 4242 warm --user 4242 "${who[@]}" "$PYTHON" python3 -c 'import who; print(who.name)'
+    done
     local -a named=(--user 4242 --passwd-entry "named:x:4242:0::/tmp:/bin/sh")
     fails 126 "variable 'HOME' has another value" warm "${named[@]}" "$PYTHON" python3 -c "$program"
     prints "4242 /tmp" warm "${named[@]}" "$PYTHON" python3 -c "$program"

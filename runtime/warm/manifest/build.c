@@ -85,15 +85,22 @@ static int changed(const char *directory, const char *name, struct error *err)
 /* The maximum bytes that a start may have to read because the times of files cannot be trusted. */
 #define UNTRUSTED_MAX ((uint64_t)256 * 1024 * 1024)
 
-/* Note how a regular file is compared: `fd` is open for reading, or a negative errno. *number is that of its
- * content in the table. */
-static int put_content(struct builder *b, int fd, const char *path, uint64_t size, bool status,
+/* Return whether engines write such a file for each container, not only as a mount: Podman adds the user to
+ * /etc/passwd in the container's own layer. */
+static bool is_own(const struct report_item *item)
+{
+    return str_eq(item->directory, "/etc") && (str_eq(item->name, "passwd") || str_eq(item->name, "group"));
+}
+
+/* Note how a regular file is compared: `fd` is open for reading, or a negative errno. `own`: the container
+ * has one of its own. *number is that of its content in the table. */
+static int put_content(struct builder *b, int fd, const char *path, uint64_t size, bool status, bool own,
                        uint32_t *number, struct error *err)
 {
     if (fd < 0) /* the imports could not read it either, or they may no longer read it */
         return fd == -EACCES ? 0 : error_set(err, fd, "open '%s'", path);
     bool trusted = content_settle(fd);
-    bool alone = !status && content_is_mounted(b->source->view->root, fd);
+    bool alone = !status && (own || content_is_mounted(b->source->view->root, fd));
     if (trusted && !alone)
         return 0;
     struct manifest_content *content = &b->contents[b->content_count];
@@ -157,7 +164,7 @@ static int put_path(struct builder *b, struct output *out, const char *path, boo
             if (!found || !S_ISREG(id.mode))
                 return 0;
             cleanup_fd int file = root_view_open(b->source->view, part, CONTENT_OPEN);
-            return put_content(b, file, part, id.size, status, &group->content, err);
+            return put_content(b, file, part, id.size, status, false, &group->content, err);
         }
         missing = strlen(part);
         char *slash = strrchr(part, '/');
@@ -196,7 +203,8 @@ static int put_entry(struct builder *b, struct output *out, int dir, const struc
         note_acl(b, file);
     if (item->unread)
         return 0;
-    return put_content(b, file < 0 ? -errno : file, item->name, id.size, item->status, &entry->content, err);
+    return put_content(b, file < 0 ? -errno : file, item->name, id.size, item->status, is_own(item),
+                       &entry->content, err);
 }
 
 /* Put all items of one directory, from *next on. */
