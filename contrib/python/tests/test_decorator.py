@@ -366,6 +366,18 @@ def test_the_path_to_what_cannot_be_returned() -> None:
     assert (caught.value.path, caught.value.type_name) == ("result['rows'][1][1]", "object")
 
 
+@pytest.mark.parametrize(
+    ("method", "advice"),
+    [("toarray", "its toarray()"), ("filled", "its filled(…), and its mask"), ("collect_schema", "its collect()")],
+)
+def test_what_libraries_keep_in_another_form_has_advice(method: str, advice: str) -> None:
+    """As sparse arrays of scipy, masked ones of numpy, which are iterable too, and queries of polars."""
+    made = f"type('Kept', (list,), {{'{method}': lambda self: None}})()"
+    with pytest.raises(SerializationError) as caught:
+        sandbox(lambda: eval(made))()
+    assert str(caught.value).endswith(f"Kept cannot leave the sandbox: return {advice}")
+
+
 def test_an_object_of_a_class_of_yours_is_refused_with_what_to_return() -> None:
     class Point:
         pass

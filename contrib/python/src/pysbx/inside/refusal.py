@@ -16,8 +16,15 @@ ADVICE: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (tuple, "tuple(…)"),
     (abc.Iterable, "list(…)"),
 )
-# For models of pydantic, which are iterable too, and classes of attrs.
-METHODS = {"model_dump": "its model_dump()", "__attrs_attrs__": "attrs.asdict(…)"}
+# For models of pydantic, which are iterable too, classes of attrs, sparse arrays of scipy, masked ones of numpy, and
+# queries of polars.
+METHODS = {
+    "model_dump": "its model_dump()",
+    "__attrs_attrs__": "attrs.asdict(…)",
+    "toarray": "its toarray()",
+    "filled": "its filled(…), and its mask",
+    "collect_schema": "its collect()",
+}
 HEAPTYPE = 1 << 9  # of tp_flags: made by a class statement
 
 
