@@ -44,6 +44,14 @@ missing = os.path.abspath("missing")'
     done
 }
 
+@test "an object that only passes for a class, as list[int] of Python 3.10 does, is watched as an object" {
+    preload_module alias <<<'class Alias:
+    __class__ = property(lambda self: type)
+kept = Alias()'
+    same -c 'import alias; print(isinstance(alias.kept, type))'
+    output_is True
+}
+
 @test "code that imports have generated runs: callbacks of ctypes, output of a compiler" {
     preload_module compiles <<<'import ctypes, mmap
 callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda n: n + 1)

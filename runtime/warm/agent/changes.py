@@ -206,7 +206,7 @@ class Place:
 
 def names_in(value: "Any", module: str) -> "tuple[str, Any]":
     """Return the kind and the names of a class or object, or None if it is not of the module's package."""
-    if isinstance(value, type):
+    if issubclass(type(value), type):
         names: "Any" = NAMES_OF_CLASS(value)
         return CLASS, names if names is not None and is_of(names.get("__module__"), module) else None
     if not is_of(getattr(type(value), "__module__", None), module) or not type(value).__dictoffset__:

@@ -192,7 +192,7 @@ class Values:
         """Tell whether this is a function or a type of the agent."""
         if type(thing) is FUNCTION_TYPE:
             return any(thing.__globals__ is names for names in self.ours)
-        return isinstance(thing, type) and MODULE_OF_TYPE(thing) in [names["__name__"] for names in self.ours]
+        return issubclass(type(thing), type) and MODULE_OF_TYPE(thing) in [names["__name__"] for names in self.ours]
 
     def number(self, thing: "Any") -> "int | None":
         """Return a number for a value that refers to nothing, or None."""
