@@ -419,6 +419,21 @@ if datetime.datetime.now().year > 1990 and time.localtime().tm_year > 1990: mode
     same -c 'import clocks; print(clocks.modern, sorted(clocks.lines))'
 }
 
+@test "classes of a package whose docstrings differ by chance (scipy): also beside an import that reads a clock" {
+    module scipy/__init__.py </dev/null
+    module scipy/stats/__init__.py <<<'from ._new_distributions import Normal'
+    module scipy/stats/_new_distributions.py <<<'from ._distribution_infrastructure import example
+class Normal: __doc__ = example()'
+    module scipy/stats/_distribution_infrastructure.py <<<'import os
+def example(): return os.urandom(8).hex()'
+    preload_module clocks <<<'import scipy.stats, time; now = time.time()'
+    same -c 'import clocks; print(clocks.scipy.stats.Normal)'
+    module own.py <<<'import scipy.stats, time
+class Own(scipy.stats.Normal): hour = time.gmtime().tm_hour'
+    preload own
+    is_cold_because "the variable 'Own' of the module 'own' is different each time"
+}
+
 @test "the interpreter prints something before the program: no snapshot" {
     preload json
     is_cold_because() {

@@ -579,6 +579,7 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # scipy prints random samples into the examples of docstrings.
     # Source: https://github.com/scipy/scipy, scipy/stats/_distribution_infrastructure.py, _generate_example().
     ("scipy.stats._distribution_infrastructure", DRAWS, None),
+    ("scipy.stats._new_distributions", DRAWS, None),
     # These draw names of temporary files that they make, and of semaphores.
     # Source: CPython, Lib/tempfile.py, _RandomNameSequence; Lib/multiprocessing/synchronize.py, SemLock._make_name();
     # https://github.com/joblib/joblib, joblib/_multiprocessing_helpers.py, the same in a test of semaphores.

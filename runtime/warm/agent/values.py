@@ -117,6 +117,8 @@ class Values:
         self.labels: "dict[int, int]" = {}
         self.texts: "dict[str, int]" = {}
         self.seen: "set[int]" = set()
+        self.varying: "set[str]" = set()  # Modules whose own variables may differ.
+        self.drawing: "tuple[str, ...]" = ()  # Beginnings of names of others, with a dot.
         self.addresses: "set[int]" = set()
         self.spaces: "set[int]" = set()
         self.ways: "list[tuple[type, str]]" = []
@@ -133,10 +135,10 @@ class Values:
 
     def digests(self) -> "list[tuple[str, str, bytes]]":
         """Return module, variable and digest of each variable that the imports have made or changed."""
-        own = {name for kind in (RENEW, KEPT_BYTES, RANDBITS) for name in at(kind)}
-        own |= {name for name, most in at(TIMES).items() if most is None}
-        own |= {"random", "_random", *at(WORDS), *at(READS)}
-        draws = tuple(f"{name}." for name in at(DRAWS))
+        self.varying = {name for kind in (RENEW, KEPT_BYTES, RANDBITS) for name in at(kind)}
+        self.varying |= {name for name, most in at(TIMES).items() if most is None}
+        self.varying |= {"random", "_random", *at(WORDS), *at(READS)}
+        self.drawing = tuple(f"{name}." for name in at(DRAWS))
         for variables in [vars(atexit), *(self.before[name] for name in sorted(self.before))]:
             for variable, value in variables.items():
                 if self.number(value) is None:
@@ -146,7 +148,7 @@ class Values:
         self.find_ways()
         found: "list[tuple[str, str, Any, Any]]" = []
         for module in sorted(sys.modules):
-            if module not in own and not f"{module}.".startswith(draws):
+            if not self.may_vary(module):
                 before = self.before.get(module, {})
                 for name, value in sorted(variables_of(sys.modules[module]).items()):
                     if name not in before or before[name] is not value:
@@ -163,6 +165,10 @@ class Values:
                 place = number_of_text(module), number_of_text(name), self.place(key)
                 out.append((module, name, b"%x" % (hash((*place, self.digest(value))) & (1 << 48) - 1)))
         return out
+
+    def may_vary(self, module: str) -> bool:
+        """Tell whether what a module keeps of its own may differ, because packages.py has a row for it."""
+        return module in self.varying or f"{module}.".startswith(self.drawing)
 
     def place(self, key: object) -> int:
         """Return a number for a key of members(), without addresses."""
@@ -330,7 +336,9 @@ class Values:
             self.seen.add(id(thing))
             if id(thing) in self.spaces or (way == "code" and thing.co_filename[:1] != "<"):
                 continue
-            if way == "type" and (not thing.__flags__ & HEAP_TYPE or thing.__name__ == "_SSLContext"):
+            if way == "type" and (
+                not thing.__flags__ & HEAP_TYPE or thing.__name__ == "_SSLContext" or self.may_vary(module_of(thing))
+            ):
                 continue
             parts = (
                 [part for pair in list(dict.items(thing)) for part in pair] if way == "dict" else self.parts(thing, way)
@@ -344,10 +352,14 @@ class Values:
         return total
 
 
+def module_of(kind: type) -> str:
+    """Return the name of a type's module."""
+    try:
+        return str(MODULE_OF_TYPE(kind))
+    except AttributeError:
+        return ""
+
+
 def full_name(kind: type) -> str:
     """Return module and name of a type."""
-    try:
-        module = MODULE_OF_TYPE(kind)
-    except AttributeError:
-        module = ""
-    return f"{module}.{NAME_OF_TYPE(kind)}"
+    return f"{module_of(kind)}.{NAME_OF_TYPE(kind)}"
