@@ -31,7 +31,7 @@ IN_MOUNT_NAMESPACE = ["unshare", "--mount", "--propagation=slave"]
 IN_MOUNT_NAMESPACE += ["sh", "-c", 'mount --make-rshared / && umount --lazy /etc && exec "$0"']
 WHOLE = "*"
 ALWAYS, SOMETIMES, BY_CHANCE = WHEN = "always", "sometimes", "by chance"
-ATTEMPTS = 3
+ATTEMPTS = 8
 
 
 @dataclass
