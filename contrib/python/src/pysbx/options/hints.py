@@ -179,7 +179,8 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
             return f"module '{module}' is one of your own: {words.own(path)}"
     if top.startswith("_") or (top in MANY and module not in PACKAGES):  # a part of another module
         return f"module '{module}' is not in the sandbox"
-    part = "." in module and module not in PACKAGES  # Python imports a package before it looks for a part of it
+    # Python imports a package before it looks for a part of it.
+    part = top.isidentifier() and top != module and module not in PACKAGES
     if part or (top in sys.stdlib_module_names and top not in PACKAGES):
         return f"module '{module}' {NO_PART if part else PART_OF_PYTHON}"
     if top not in KNOWN_MODULES and (meant := closest(top, KNOWN_MODULES, cutoff=0.8)):
