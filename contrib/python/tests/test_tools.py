@@ -19,8 +19,6 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from mcp import StdioServerParameters
-from mcp.server import MCPServer
 
 from pysbx import (
     AsyncSandbox,
@@ -35,7 +33,6 @@ from pysbx import (
 )
 from pysbx.calls import tool_calls
 from pysbx.calls.tool_calls import ToolHost, open_arguments
-from pysbx.frameworks.mcp import mcp_tools
 from pysbx.inside.encode import encode
 from tests.conftest import descriptors
 
@@ -754,51 +751,6 @@ def test_what_is_no_tool_is_refused(name: str) -> None:
 def test_what_is_no_limit_is_refused(limit: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^tools: "):
         Tools(TOOLS, **limit)
-
-
-def offered() -> MCPServer[Any]:
-    """Return a server with tools of its own."""
-    server: MCPServer[Any] = MCPServer("shop")
-
-    @server.tool()
-    def search(query: str, limit: int = 5) -> list[str]:
-        """Search the shop."""
-        return [f"{query} {number}" for number in range(limit)]
-
-    @server.tool(name="list")
-    def list_items() -> int:
-        return 8
-
-    @server.tool(name="get-item")
-    def get_item(number: int) -> str:
-        if number < 0:
-            raise ValueError("no such item")
-        return f"item {number}"
-
-    return server
-
-
-def test_tools_of_an_mcp_server_are_functions() -> None:
-    source = """
-print(search('a', limit=2), search('b')[-1], get_item(7), list_())
-try: get_item(number=-1)
-except RuntimeError as error: print(type(error).__name__, error)
-try: search()
-except TypeError as error: print(error)
-help(search)
-"""
-    with mcp_tools(offered()) as tools:
-        assert 'def search(query: str, *, limit: int = 5):\n    """Search the shop."""' in tool_stubs(tools)
-        done = run_code(source, tools=tools)
-    lines = done.stdout.splitlines()
-    assert lines[0] == "['a 0', 'a 1'] b 4 item 7 8"
-    assert lines[1].startswith("RuntimeError Error executing tool get-item")
-    assert lines[2] == "search() missing a required argument: 'query'"
-    with (
-        pytest.raises(Exception, match="pysbx-no-such-program"),
-        mcp_tools(StdioServerParameters(command="pysbx-no-such-program")),
-    ):
-        pass
 
 
 def test_without_tools_there_are_none() -> None:
