@@ -9,7 +9,6 @@ import contextvars
 import datetime
 import enum
 import functools
-import itertools
 import logging
 import sys
 import threading
@@ -614,59 +613,6 @@ def test_a_thread_of_this_program_serves_one_run_after_the_other(monkeypatch: py
         while len(seen) <= number or not threads._idle:
             time.sleep(0.001)
     assert len(set(seen)) == 1
-
-
-def test_a_thread_that_has_carried_out_a_call_reads_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    readers: list[int] = []
-    take = tool_calls._Run.take
-
-    def noted(run: tool_calls._Run) -> list[tool_calls.Call]:
-        readers.append(threading.get_ident())
-        return take(run)
-
-    monkeypatch.setattr(tool_calls._Run, "take", noted)
-    monkeypatch.setattr(tool_calls, "IDLE_SEC", 10)
-    with Sandbox(tools={"search": search}) as session:
-        for _ in range(2):
-            value(session.run("for _ in range(20): search('a')"))
-    own = threading.get_ident()
-    assert [reader == own for reader in readers] == [True, *[False] * 39]
-    assert len(set(readers)) == 2
-
-
-def test_the_runs_of_a_session_share_a_socket_that_nothing_is_left_in(session: Sandbox) -> None:
-    inode, used = f"{RAW}search('a'); os.fstat(way.descriptor).st_ino", "import asyncio; asyncio.run(fetch('u'))"
-    left: list[Callable[[], object]] = [
-        lambda: session.put("file", b""),  # its answer could come from a process that has been started
-        lambda: value(session.run(used)),  # a thread has read answers
-        lambda: value(session.run(f"{RAW}raw(b'a')")),
-        lambda: value(session.run(f"{RAW}os.close(way.descriptor)")),
-    ]
-    seen = [value(session.run(inode)) for _ in range(3)]
-    for leave in left:
-        leave()
-        seen += [value(session.run(inode)) for _ in range(2)]
-    assert seen[0] == seen[1]
-    anew = [after != before for before, after in itertools.pairwise(seen)]
-    assert anew == [False, *[False, True] * 4, False]
-
-
-def test_a_call_of_a_process_that_a_run_has_left_is_none_of_the_next_run() -> None:
-    called: list[str] = []
-    late = """
-import time
-if os.fork() == 0:
-    time.sleep(0.2)
-    raw(head(99, 0, 3) + bytes([0x92, 0x90, 0x80]))
-    os._exit(0)
-"""
-    with Sandbox(tools={"note": lambda: called.append("")}) as session:
-        value(session.run(f"{RAW}{late}"))
-        time.sleep(1)
-        value(session.run("import time; time.sleep(0.2)"))
-        assert called == []
-        value(session.run("note()"))
-    assert called == [""]
 
 
 def test_a_run_without_a_call_costs_no_thread_and_no_search_for_open_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -596,11 +596,7 @@ def run_chosen(
             if named:
                 check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False), named)
                 container.note(chosen.collect)
-            about: Message = {}
-            way = -1
-            if host is not None:
-                held.callback(host.close)
-                about, way = held.enter_context(host.connect(container))
+            about, way = ({}, -1) if host is None else held.enter_context(host.connect(container))
             fields = answered(exchange(container, bundle, request | about, last=True, passed=way), chosen)
         except SandboxError as error:
             container.kill()

@@ -508,8 +508,6 @@ class Sandbox(Filed):
     def _drop_container(self, *, wait: bool = False) -> None:
         self._hang_up()
         self._forwards, self._terminals, self._shares_streams = [], [], False
-        if self._tools is not None:
-            self._tools.drop()
         if self._container is not None:
             self._wait_for_saves()
             self._spent_sec += self._container.usage.cpu_sec
@@ -574,8 +572,6 @@ class Sandbox(Filed):
             self._reference.close()
         with self._lock:
             self._drop_container(wait=True)
-            if self._tools is not None:
-                self._tools.close()
             for checkpoint in self._checkpoints:
                 checkpoint.saved.close()
             self._checkpoints = []

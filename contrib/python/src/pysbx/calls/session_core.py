@@ -139,7 +139,7 @@ class Core(ABC):
         if (listed := as_tools(tools)) is not None:
             from pysbx.calls.tool_calls import ToolHost  # noqa: PLC0415 (few sessions have some)
 
-            self._tools = ToolHost(listed, lasts=True)
+            self._tools = ToolHost(listed)
         self.options = replace(chosen, session=True, tools=self._tools is not None)
         self._on_output = output_callback(on_stdout, on_stderr)
         # The streams that have a callback. Of calls, the text of the others goes to sys.stderr.
@@ -236,7 +236,7 @@ class Core(ABC):
         return self._container, self._bundle
 
     def _exchange(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Message:
-        if self._tools is not None and self._tools.run is None and request["op"] in CALLING:
+        if self._tools is not None and not self._tools.connected and request["op"] in CALLING:
             if passed >= 0:
                 raise SandboxError("the session has tools, and its code cannot be typed at a prompt")
             with self._tools.connect(self._started()[0]) as (about, way):

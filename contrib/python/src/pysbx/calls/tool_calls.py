@@ -1,10 +1,9 @@
 """The calls of tools: what a sandbox asks for, and the threads that carry it out.
 
 A run gets a socket for its calls. The thread that waits for the outcome of the run reads them, and never more than
-their limits allow; a few other threads call the functions. In a session, one that has nothing to do reads the next call
-itself, because to wake it takes longer than most functions. The sandbox sends the position of a function in a list, and
+their limits allow; a few other threads call the functions. The sandbox sends the position of a function in a list, and
 arguments that decode.py reads. So code there reaches no function that is not listed, and nothing is unpickled. A socket
-belongs to one sandbox: an answer has no other way to go. The next run of a session uses it too, if it is empty.
+belongs to one run of one sandbox: an answer has no other way to go.
 """
 
 from __future__ import annotations
@@ -128,11 +127,6 @@ class CallReader:
         self.incoming = bytearray()
         self._head: tuple[int, int, int] | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no part of a call has come."""
-        return self._head is None and not self.incoming
-
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
         """Take bytes, and yield the calls that are whole now: number, position, arguments.
 
@@ -227,30 +221,31 @@ class _Run:
         self.futures: set[Future[Any]] = set()  # of calls that an event loop carries out
         self._reader = CallReader(len(tools.specs), tools.max_calls, tools.max_bytes)
         self._left = tools.max_bytes
+        self._lock = threading.Lock()
         self._outgoing = bytearray()
         self._pending: dict[Call, None] = {}
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        ours.setblocking(False)
         self._poll = poll
-        poll.register(host.waiting.fileno(), select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        self._want(select.POLLIN)
         self._reads = True
-        self._own = self._led = 0  # the events of the socket for which threads wait at host.waiting and host.leading
 
     def __contains__(self, descriptor: int) -> bool:
-        """Tell whether serve() has to know that a descriptor can be read."""
-        return descriptor == self.host.waiting.fileno()
+        """Tell whether serve() has to know that a descriptor can be read or written."""
+        return descriptor in (self.socket.fileno(), self._wake)
 
-    def close(self) -> bool:
-        """Answer no further call, and drop those that have not begun. Tell whether the next run can use the socket."""
-        self._poll.unregister(self.host.waiting.fileno())
-        with self.host.lock:
-            unused = self._reads and not self._outgoing and self._reader.is_empty
+    def close(self) -> None:
+        """Answer no further call, and drop those that have not begun."""
+        self._want(0)
+        self._poll.unregister(self._wake)
+        with self._lock:
             self._pending.clear()
-            self._outgoing.clear()
-            self._reads = False
-            self.arrange()
             futures = list(self.futures)
+            self.socket.close()
+            os.close(self._wake)
         for future in futures:
             future.cancel()
-        return unused
 
     def is_pending(self, call: Call) -> bool:
         """Tell whether an answer to a call is awaited."""
@@ -258,7 +253,7 @@ class _Run:
 
     def answer(self, call: Call, kind: int, content: bytes) -> bool:
         """Send an answer, unless the call has been answered already; tell whether it was sent."""
-        with self.host.lock:
+        with self._lock:
             if call not in self._pending:
                 return False
             del self._pending[call]
@@ -272,7 +267,7 @@ class _Run:
             if not waiting:
                 self._flush()
             if self._outgoing and not waiting:
-                self.arrange()  # for the rest
+                os.eventfd_write(self._wake, 1)  # the thread sends the rest
         return True
 
     def _flush(self) -> None:
@@ -284,66 +279,60 @@ class _Run:
             sent = len(self._outgoing)
         del self._outgoing[:sent]
 
-    def arrange(self) -> None:
-        """Let threads wait for what comes next; it needs the lock."""
-        own, led = select.EPOLLOUT if self._outgoing else 0, 0
-        if self._reads and self.host.leader:
-            led = select.EPOLLIN
-        elif self._reads:
-            own |= select.EPOLLIN
-        if own != self._own:
-            self._own = self._await(self.host.waiting, self._own, own)
-        if led != self._led:
-            self._led = self._await(self.host.leading, self._led, led)
-
-    def _await(self, epoll: select.epoll, before: int, events: int) -> int:
-        if not events:
-            epoll.unregister(self.socket.fileno())
-        elif before:
-            epoll.modify(self.socket.fileno(), events)
+    def _want(self, events: int) -> None:
+        """Wait for these events of the socket."""
+        if events:
+            self._poll.register(self.socket.fileno(), events)
         else:
-            epoll.register(self.socket.fileno(), events)
-        return events
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(self.socket.fileno())
 
-    def serve(self) -> None:
-        """Read calls, or send more of the answers, in the thread that waits for the outcome of the run."""
-        with self.host.lock:
-            calls = [] if self.host.leader else self.take()
+    def serve(self, descriptor: int, events: int) -> None:
+        """Read calls, or send more of the answers."""
+        if descriptor == self._wake:
+            os.eventfd_read(self._wake)
+        elif self._reads and events & ~select.POLLOUT:
+            self._reads = self._take()
+            if self._reads and not self._outgoing:
+                return
+        with self._lock:
             if self._outgoing:
                 self._flush()
-            self.arrange()
-        self.host.submit(self, calls)
+            wanted = (select.POLLIN if self._reads else 0) | (select.POLLOUT if self._outgoing else 0)
+        self._want(wanted)
 
-    def take(self) -> list[Call]:
-        """Read once, and return the calls that are whole now; it needs the lock."""
-        calls: list[Call] = []
+    def _take(self) -> bool:
+        """Read once, and tell whether more may come."""
         try:
-            data = self.socket.recv(CHUNK) if self._reads else b""
+            data = self.socket.recv(CHUNK)
         except BlockingIOError:
-            return calls
+            return True
         except OSError:
-            data = b""
-        self._reads = bool(data)
-        deadline = time.monotonic() + self.host.tools.timeout_sec
+            return False
+        if not data:
+            return False
         try:
-            calls += (Call(*found, deadline) for found in self._reader.feed(data))
+            for number, position, arguments in self._reader.feed(data):
+                call = Call(number, position, arguments, time.monotonic() + self.host.tools.timeout_sec)
+                with self._lock:
+                    self._pending[call] = None
+                self.host.submit(self, call)
         except CallOverflow as error:
             log.write(log.TOOL, log.WARNING, "calls of tools ended: %s", error)
-            self._reads = False
-            self._pending.clear()
+            with self._lock:
+                self._pending.clear()
             with contextlib.suppress(OSError):
                 self.socket.shutdown(socket.SHUT_RDWR)
-        else:
-            self._pending.update(dict.fromkeys(calls))
-        return calls
+            return False
+        return True
 
     def expire(self) -> float:
         """Answer the calls whose time is over, and return when that of the next one is, by time.monotonic()."""
         while True:
-            with self.host.lock:
+            with self._lock:
                 call = next(iter(self._pending), None)  # all have the same time
-            if call is None:  # another thread may read a call from now on
-                return time.monotonic() + self.host.tools.timeout_sec if self.host.lasts else math.inf
+            if call is None:
+                return math.inf
             if call.deadline > time.monotonic():
                 return call.deadline
             name = self.host.tools.specs[call.position]["name"]
@@ -356,163 +345,64 @@ class _Run:
 class ToolHost:
     """Carries out the calls of one sandbox."""
 
-    def __init__(self, tools: Tools, *, lasts: bool = False) -> None:
-        """Prepare.
-
-        Args:
-            tools: the functions.
-            lasts: whether a thread may wait for further calls.
-        """
+    def __init__(self, tools: Tools) -> None:
+        """Prepare."""
         self.tools = tools
         self.loop = tools.loop
-        self.run: _Run | None = None
+        self.connected = False
         self._functions = list(tools.functions.values())
         self._bound = list(map(bound_names, self._functions))
         self._specs = encode(tools.specs)  # once, because each run says what the tools are
         self._calls: deque[tuple[_Run, Call]] = deque()
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
         self._busy = 0  # threads that carry out calls
-        self.lasts = lasts
-        self.leader = 0  # the thread that will carry out the next call
-        # Where the thread waits that waits for the outcome of a run, and where that one waits.
-        self.waiting = unpatched.make_epoll()
-        self.leading = unpatched.make_epoll() if lasts else self.waiting
-        self._unused: tuple[str, unpatched.socket] | None = None  # of the last run, and the name of its container
-
-    def close(self) -> None:
-        """Close its descriptors, behind the last run."""
-        with self.lock:
-            self.lasts = False
-            self.leading.close()
-            self.waiting.close()
-            self.drop()
-
-    def drop(self) -> None:
-        """Close the socket of the last run."""
-        if self._unused is not None:
-            self._unused[1].close()
-            self._unused = None
-
-    def _take_unused(self, container: Container) -> unpatched.socket | None:
-        """Return the socket of the last run, if the container still has the other end and has sent nothing since."""
-        if self._unused is not None and self._unused[0] == container.name:
-            try:
-                self._unused[1].recv(1)
-            except BlockingIOError:
-                found, self._unused = self._unused[1], None
-                return found
-            except OSError:
-                pass
-        self.drop()
-        return None
 
     @contextlib.contextmanager
     def connect(self, container: Container) -> Iterator[tuple[Message, int]]:
         """Let a container answer calls while it waits for the outcome of a run, and the block runs.
 
-        Yield what the request says of the tools, and the socket to pass with it, or -1.
+        Yield what the request says of the tools, and the socket to pass with it.
         """
         if not hasattr(select, "poll"):
             raise SandboxError("tools: with eventlet no other thread runs while this one waits for the sandbox")
-        with contextlib.ExitStack() as given:
-            ours, theirs, tools, has_ended = self._take_unused(container), -1, self.tools, False
-            if ours is None:
-                ours, passed = unpatched.make_pair()
-                ours.setblocking(False)
-                given.callback(passed.close)
-                theirs = passed.fileno()
-            self.lasts = self.lasts and unpatched.is_pythons(container.poll)
+        ours, theirs = unpatched.make_pair()
+        with contextlib.closing(theirs):
             container.beside = run = _Run(self, ours, container.poll)
-            with self.lock:
-                self.run = run
-                run.arrange()
+            self.connected = True
             try:
-                yield {"tools": {"specs": self._specs, "calls": tools.max_calls, "bytes": tools.max_bytes}}, theirs
-                has_ended = True
+                tools = self.tools
+                yield (
+                    {"tools": {"specs": self._specs, "calls": tools.max_calls, "bytes": tools.max_bytes}},
+                    theirs.fileno(),
+                )
             finally:
+                self.connected = False
                 container.beside = None
-                if run.close() and has_ended and self.lasts:
-                    self._unused = container.name, ours
-                else:
-                    ours.close()
-                self.run = None
+                run.close()
 
-    def submit(self, run: _Run, calls: list[Call]) -> None:
-        """Let threads carry out calls."""
-        with self.lock:
-            more = self._add(run, calls)
-        for _ in range(more):
-            _threads.do(self._work)
-
-    def _add(self, run: _Run, calls: list[Call]) -> int:
-        """Note calls, and return how many further threads carry them out; it needs the lock."""
-        self._calls.extend((run, call) for call in calls)
-        more = min(len(calls), self.tools.max_concurrent - self._busy)
-        self._busy += more
-        return more
+    def submit(self, run: _Run, call: Call) -> None:
+        """Let a thread carry out a call."""
+        with self._lock:
+            self._calls.append((run, call))
+            if self._busy >= self.tools.max_concurrent:
+                return
+            self._busy += 1
+        _threads.do(self._work)
 
     def _work(self) -> None:
         """Carry out calls until there are no more."""
-        try:
-            while found := self._next():
-                run, call = found
-                if run.is_pending(call):
-                    self._carry_out(run, call)
-                else:
-                    name = self.tools.specs[call.position]["name"]
-                    log.write(log.TOOL, log.INFO, "tool %s dropped, %d bytes of arguments", name, len(call.arguments))
-                del run, call, found
-        finally:
-            with self.lock:
-                self._resign()
-
-    def _next(self) -> tuple[_Run, Call] | None:
-        """Return the next call, or None if this thread has nothing more to do."""
         while True:
-            with self.lock:
-                if self._calls:
-                    self._resign()
-                    return self._calls.popleft()
-                self._busy -= 1
-                if not self._lead():
-                    return None
-            if not self._wait():
-                return None
-
-    def _lead(self) -> bool:
-        """Let this thread read calls from now on, unless another one does; tell whether it does. It needs the lock."""
-        if self.lasts and not self.leader and not self._calls:
-            self.leader = threading.get_ident()
-            self._arrange()
-        return self.leader == threading.get_ident()
-
-    def _resign(self) -> None:
-        """Let the thread that waits for the outcome of a run read calls, if this one does; it needs the lock."""
-        if self.leader == threading.get_ident():
-            self.leader = 0
-            self._arrange()
-
-    def _arrange(self) -> None:
-        if self.run is not None:
-            self.run.arrange()
-
-    def _wait(self) -> bool:
-        """Wait for calls of the session, for a while, and tell whether this thread has some to carry out."""
-        more, came = 0, True
-        while came and not more:
-            came = False
-            with contextlib.suppress(ValueError):  # it has been closed
-                came = bool(self.leading.poll(IDLE_SEC))
-            with self.lock:
-                if came and self.run is not None:
-                    more = self._add(self.run, self.run.take())
-                if more or not came:
-                    self._resign()
-                else:
-                    self._arrange()
-        for _ in range(more - 1):
-            _threads.do(self._work)
-        return more > 0
+            with self._lock:
+                if not self._calls:
+                    self._busy -= 1
+                    return
+                run, call = self._calls.popleft()
+            if run.is_pending(call):
+                self._carry_out(run, call)
+            else:
+                name = self.tools.specs[call.position]["name"]
+                log.write(log.TOOL, log.INFO, "tool %s dropped, %d bytes of arguments", name, len(call.arguments))
+            del run, call
 
     def _carry_out(self, run: _Run, call: Call) -> None:
         name = self.tools.specs[call.position]["name"]
@@ -522,7 +412,7 @@ class ToolHost:
             if isinstance(value, Future):
                 call.found = value
                 run.futures.add(value)
-                value.add_done_callback(lambda _: self.submit(run, [call]))
+                value.add_done_callback(lambda _: self.submit(run, call))
                 return
             try:
                 content = encode_answer(value, f"what {name}() returns")
@@ -531,8 +421,6 @@ class ToolHost:
         except BaseException as error:
             kind, content = TOOL_RAISED, encode(describe(error))
             outcome = f"raised {type(error).__name__}"
-        with self.lock:
-            self._lead()  # before the sandbox sends its next call, which would wake another thread
         outcome += "" if run.answer(call, kind, content) else " too late"
         text = "tool %s %s, %.4f s, %d bytes of arguments, %d bytes of answer"
         duration = time.monotonic() - call.began

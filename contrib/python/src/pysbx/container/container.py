@@ -111,8 +111,8 @@ class Beside(Protocol):
     def __contains__(self, descriptor: int) -> bool:
         """Tell whether a descriptor is for serve()."""
 
-    def serve(self) -> None:
-        """Do what an event of such a descriptor demands."""
+    def serve(self, descriptor: int, events: int) -> None:
+        """Do what the events of a descriptor demand."""
 
     def expire(self) -> float:
         """Do what the time demands, and return when it demands something next, by time.monotonic()."""
@@ -445,7 +445,7 @@ class Container:
             waits = False
             for descriptor, events in found:
                 if beside is not None and descriptor in beside:
-                    beside.serve()
+                    beside.serve(descriptor, events)
                     # At once: the thread that carries out a call goes on when this one waits.
                     waits = len(found) == 1 and time.monotonic() < until
                 elif events & READABLE:

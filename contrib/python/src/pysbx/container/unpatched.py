@@ -13,7 +13,7 @@ from functools import cache
 from posix import read  # that of os waits under eventlet, also for a descriptor that does not block
 from types import ModuleType
 
-__all__ = ["is_pythons", "make_epoll", "make_pair", "make_poll", "read", "readable", "socket"]
+__all__ = ["make_pair", "make_poll", "read", "readable", "socket"]
 
 
 def make_pair() -> tuple[socket, socket]:
@@ -35,14 +35,9 @@ def _select() -> ModuleType:
     return made
 
 
-def is_pythons(poll: select.poll) -> bool:
-    """Tell whether a poll object is not gevent's, with which threads are greenlets."""
-    return type(poll).__module__ == "select"
-
-
 def readable(poll: select.poll, descriptors: Iterable[int]) -> list[int]:
     """Return those of some descriptors of a poll object that can be read now; with gevent's, all of them."""
-    if not is_pythons(poll):
+    if type(poll).__module__ != "select":
         return list(descriptors)
     ready = dict(poll.poll(0))
     return [one for one in descriptors if one in ready]
@@ -54,10 +49,4 @@ def make_poll() -> select.poll:
     eventlet removes poll(2) and has nothing instead. So its other greenlets wait as long as the poll does.
     """
     made: select.poll = (select if hasattr(select, "poll") else _select()).poll()
-    return made
-
-
-def make_epoll() -> select.epoll:
-    """Return a new epoll object. gevent and eventlet remove epoll(7)."""
-    made: select.epoll = (select if hasattr(select, "epoll") else _select()).epoll()
     return made

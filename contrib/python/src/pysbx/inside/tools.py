@@ -1,9 +1,7 @@
 """Functions of the host that code in the sandbox calls by name.
 
-They have a socket of their own, so a call that was cut off in the middle spoils no answer of the worker. A run uses
-that of the one before, if no call was cut off and no thread of ours has read answers.
-
-The thread that calls reads the answer itself. Any thread, and any task of asyncio, may call meanwhile: a thread of ours
+Each run has a socket of its own for them, so a call that was cut off in the middle spoils no answer of the worker. The
+thread that calls reads the answer itself. Any thread, and any task of asyncio, may call meanwhile: a thread of ours
 then reads on when the first one has its answer.
 
 The functions are in a module, and in builtins, where any name of the program takes precedence. A name in __main__ alone
@@ -115,9 +113,12 @@ class Connection:
         """
         self.descriptor = descriptor
         self.owner = os.getpid()
+        self.most_calls, self.most_bytes = calls, size
+        self._calls = self._bytes = 0
         self._lock = _thread.allocate_lock()
         self._waiting: dict[int, Future[tuple[int, bytes]]] = {}
         self._numbers = itertools.count(1)
+        self._open = True
         # The lock of the caller that reads answers, and its thread. Only "with" surely gives a lock back when an
         # exception of a signal comes.
         self._reader = (_thread.allocate_lock(), 0)
@@ -126,20 +127,6 @@ class Connection:
         self._thread = 0  # its number for the kernel, from its beginning on
         self._done = _thread.allocate_lock()
         self._done.acquire()
-        self.begin(calls, size)
-
-    def begin(self, calls: int, size: int) -> None:
-        """Begin a run: see __init__."""
-        self.most_calls, self.most_bytes = calls, size
-        self._calls = self._bytes = 0
-        self._open = True
-
-    def end(self) -> bool:
-        """End a run, and tell whether another one can use the socket: nothing waits for an answer, or reads one."""
-        with self._lock:
-            unused = self._open and not (self._started or self._waiting or self._reader[0].locked())
-            self._open = False
-        return unused
 
     def call(self, position: int, arguments: bytes) -> tuple[int, bytes]:
         """Make a call and return its answer; this thread reads it, if no other one does.
@@ -274,16 +261,19 @@ class Connection:
                 future.set_exception(ToolError(ENDED))
 
     def close(self) -> Callable[[], None] | None:
-        """End the thread behind a run; return what closes the socket, unless code in the sandbox has closed it.
+        """End all calls, and the thread; return what closes the socket, unless code in the sandbox has closed it.
 
-        A program that was forked may have it too.
+        That would wake the host before it has the outcome of the run.
         """
+        with self._lock:
+            self._open = False
         end = None
         with contextlib.suppress(OSError):
             end = socket(fileno=self.descriptor)
-            end.shutdown(SHUT_RDWR)
-            if self._reader[0].acquire(timeout=JOIN_SEC):  # another thread has read the end
-                self._reader[0].release()
+            if self._started or self._reader[0].locked():
+                end.shutdown(SHUT_RDWR)
+                if self._reader[0].acquire(timeout=JOIN_SEC):  # another thread has read the end
+                    self._reader[0].release()
         if self._started and self._done.acquire(timeout=JOIN_SEC):
             # The kernel has it a moment longer, and a session with a thread cannot be forked.
             until = time.monotonic() + JOIN_SEC
@@ -293,7 +283,6 @@ class Connection:
 
 
 _connection: Connection | None = None
-_unused: Connection | None = None  # of the last run
 _specs = b""
 
 
@@ -426,42 +415,19 @@ def _define(specs: list[Message]) -> None:
 
 
 def begin(about: Message, descriptor: int) -> None:
-    """Take the socket for the calls of the run that comes next, and make the functions if they are not there yet.
-
-    Without a descriptor, it is that of the last run, unless code in the sandbox has closed it.
-    """
-    global _connection, _unused, _specs  # noqa: PLW0603
-    if descriptor >= 0:
-        drop()
-        _connection = Connection(descriptor, about["calls"], about["bytes"])
-    else:
-        _connection, _unused = _unused, None
-        if _connection is not None:
-            _connection.begin(about["calls"], about["bytes"])
+    """Take the socket for the calls of the run that comes next, and make the functions if they are not there yet."""
+    global _connection, _specs  # noqa: PLW0603
+    _connection = Connection(descriptor, about["calls"], about["bytes"])
     if _specs != about["specs"]:
         _define(reader.decode(about["specs"], _find_class))
         _specs = about["specs"]
 
 
 def end() -> Callable[[], None] | None:
-    """End the calls of the run, and return what closes its socket, if the next run cannot use it."""
-    global _connection, _unused  # noqa: PLW0603
+    """End the calls of the run, and return what closes its socket."""
+    global _connection
     ended, _connection = _connection, None
-    if ended is None:
-        return None
-    if ended.end():
-        _unused = ended
-        return None
-    return ended.close()
-
-
-def drop() -> None:
-    """Close the socket of the last run: no process that is started now, and no copy of this one, may get it."""
-    global _unused
-    dropped, _unused = _unused, None
-    close = None if dropped is None else dropped.close()
-    if close is not None:
-        close()
+    return None if ended is None else ended.close()
 
 
 def rehearse() -> None:
@@ -474,7 +440,6 @@ def rehearse() -> None:
     host.send(TOOL_ANSWER.pack(1, TOOL_VALUE, len(value)) + value)
     sys.modules[MODULE].rehearse(1)
     end()
-    drop()
 
 
 __pysbx_rehearse__ = rehearse

@@ -389,8 +389,6 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
     while (request := channel.read()) is not None:
         set_forward()
         fork.forget(parked)
-        if not request.get("tools") and (last := sys.modules.get(f"{__package__}.tools")) is not None:
-            last.drop()
         if request.get("proxy") and not relay:
             from .relay import start
 
