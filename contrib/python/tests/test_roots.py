@@ -57,6 +57,14 @@ def test_a_virtualenv_with_its_packages(virtualenv: str) -> None:
     assert error is not None and error.message == "No module named 'pysbx'"
 
 
+def test_a_python_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    packages = tmp_path / f"env/lib/{VERSION}/site-packages"
+    (packages / "old.pth").write_text("import sys; sys.version_info = (3, 9, 18)\n")
+    with pytest.raises(SandboxStartupError, match=r"^Python 3\.9 is too old: a sandbox needs 3\.10 or later$"):
+        run_code("1", virtualenv=str(tmp_path / "env"))
+
+
 def copy_of_this_interpreter(place: Path) -> Path:
     """Install this interpreter and its standard library, without packages, in a directory of its own."""
     ignored = shutil.ignore_patterns("__pycache__", "test", "config-*", "idlelib", "*-packages", "sitecustomize.py")
