@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import pickle
 import re
 import resource
 import subprocess
@@ -15,10 +16,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from pysbx import sandbox
+from pysbx import inside, sandbox
 from pysbx.calls import pack
 from pysbx.calls.decode import decode
 from pysbx.calls.tool_calls import encode_answer
+from pysbx.container.payload import MODULE
 from pysbx.errors import SerializationError
 from pysbx.inside.encode import encode
 from pysbx.inside.refusal import Unserializable
@@ -360,14 +362,19 @@ def test_tables_come_back_from_a_sandbox_without_pyarrow() -> None:
     assert last.equals(polars)
 
 
+STRINGS: list[list[str | None]] = [["a", None, "é", "", "x\0y", "\U0001f40d"], [None], ["abc"] * 20]
+
 # The first argument is what a tool answers, the second an argument of a function.
 INTO_ONE_WITHOUT_ARROW = f"""
 import pickle, sys
 sys.modules["pyarrow"] = None
+from pysbx import inside
 from pysbx.calls.decode import decode
+sys.modules["{MODULE}"] = inside
 {EVERYDAY}
+tables[-1:] = map(pandas.Series, {STRINGS})
 for found in decode(bytes.fromhex(sys.argv[1])), pickle.loads(bytes.fromhex(sys.argv[2])):
-    for one, other in zip(found, tables[:-1], strict=True):
+    for one, other in zip(found, tables, strict=True):
         equal = pandas.testing.assert_frame_equal if one.ndim == 2 else pandas.testing.assert_series_equal
         equal(one, other)
 """
@@ -377,10 +384,22 @@ def test_tables_go_into_a_sandbox_without_pyarrow() -> None:
     names: dict[str, Any] = {}
     exec(EVERYDAY, names)
     *wanted, _ = names["tables"]
+    wanted += map(pandas.Series, STRINGS)
     given = (encode_answer(wanted, "answer"), pack._dump(wanted))
     subprocess.run([sys.executable, "-c", INTO_ONE_WITHOUT_ARROW, *(one.hex() for one in given)], check=True)
     nullable = names["pandas"].DataFrame({"a": names["pandas"].array([1, None], dtype="Int64")})
     names["pandas"].testing.assert_frame_equal(decode(encode_answer(nullable, "answer")), nullable)
+
+
+def test_strings_go_into_a_sandbox_without_an_object_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, MODULE, inside)
+    whole = pandas.concat([pandas.Series(one, dtype="str") for one in (*STRINGS, [])], ignore_index=True)
+    for series in (whole, whole[2:20], whole[::3], whole[:0], whole[:1]):
+        packed = pack._dump(series)
+        pandas.testing.assert_series_equal(pickle.loads(packed), series)
+        assert "".join(series.dropna()).encode() in packed
+    index = pandas.Index(["x", "y"])
+    pandas.testing.assert_index_equal(pickle.loads(pack._dump(index)), index)
 
 
 @pytest.mark.parametrize("name", [0, True, ("a", 1), 1.5, "__index_level_0__", datetime.date(2024, 2, 29)])

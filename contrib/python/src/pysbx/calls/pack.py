@@ -153,6 +153,21 @@ def _reduce_lazy(lazy: Any) -> Any:
         return importlib.import_module, (name,)
 
 
+class _Inside:
+    """Stands for a module of the sandbox's program, or for a function there."""
+
+    def __init__(self, module: str, *function: str) -> None:
+        self._module, self._function = module, function
+
+    def __call__(self) -> None:
+        """Do nothing: pickle asks only whether it can be called."""
+
+    def __reduce__(self) -> Any:
+        if self._function:
+            return getattr, (_Inside(self._module), *self._function)
+        return importlib.import_module, (f"{MODULE}.{self._module}",)
+
+
 def _reduce_text(text: Any) -> Any:
     """Reduce an array of strings of pandas, or its dtype, which is pyarrow's because that is here.
 
@@ -161,10 +176,15 @@ def _reduce_text(text: Any) -> Any:
     dtype = getattr(text, "dtype", text)
     if dtype.storage != "pyarrow" or str(dtype.na_value) != "nan":  # the caller has chosen it
         return NotImplemented
-    pandas = sys.modules["pandas"]
     if dtype is text:
         return type(text), (None, dtype.na_value)
-    return pandas.array, (text.to_numpy(dtype=object), dtype)
+    numpy, pyarrow = sys.modules["numpy"], sys.modules["pyarrow"]
+    strings = pyarrow.concat_arrays([pyarrow.array([], pyarrow.large_string()), *text.__arrow_array__().chunks])
+    _, ends, data = strings.buffers()
+    ends = numpy.frombuffer(ends, "<i8")[strings.offset : strings.offset + len(strings) + 1]
+    missing = numpy.packbits(text.isna(), bitorder="little") if strings.null_count else None
+    parts = bytes(data)[ends[0] : ends[-1]], numpy.diff(ends).astype("<u4"), missing, dtype
+    return _Inside("frames", "strings"), parts
 
 
 REDUCERS: dict[type, Callable[[Any], Any]] = {

@@ -8,6 +8,7 @@ label, type or value is refused.
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 import sys
 from _thread import _local
@@ -146,6 +147,32 @@ def string_dtype(storage: str, missing: str) -> Any:
 
     options = {"na_value": float("nan")} if missing == "nan" else {}
     return pandas.StringDtype(storage or None, **options)
+
+
+def strings(data: bytes, sizes: Any, missing: Any, dtype: Any) -> Any:
+    """Return an array of strings of pandas: see pack.py.
+
+    Args:
+        data: all of them, in UTF-8.
+        sizes: the bytes of each one, as an array of numpy.
+        missing: a bit for each one, the lowest first, whether there is none; or None. An array of bytes.
+        dtype: of pandas.
+    """
+    import numpy
+    import pandas
+
+    ends = numpy.concatenate([[0], numpy.cumsum(sizes, dtype="<i8")])
+    if dtype.storage == "pyarrow":
+        import pyarrow
+
+        present = None if missing is None else pyarrow.py_buffer(~missing)
+        buffers = [present, pyarrow.py_buffer(ends), pyarrow.py_buffer(data)]
+        return pandas.array(pyarrow.Array.from_buffers(pyarrow.large_string(), len(sizes), buffers), dtype=dtype)
+    found = numpy.empty(len(sizes), dtype=object)
+    found[:] = [str(data[begin:end], "utf-8") for begin, end in itertools.pairwise(ends.tolist())]
+    if missing is not None:
+        found[numpy.unpackbits(missing, count=len(sizes), bitorder="little").astype(bool)] = dtype.na_value
+    return pandas.array(found, dtype=dtype)
 
 
 def _same_cells(found: Any, wanted: Any) -> bool:
