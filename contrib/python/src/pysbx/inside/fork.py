@@ -153,9 +153,9 @@ def _is_private(path: str, directories: tuple[str, ...]) -> bool:
     return False
 
 
-def _mappings() -> list[str]:
+def _mappings() -> str:
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-        return file.readlines()
+        return file.read()
 
 
 def _check_libraries() -> None:
@@ -164,16 +164,18 @@ def _check_libraries() -> None:
     found = [os.readlink(path) for path in links if os.path.lexists(path)]  # without that of the listing
     if "polars" in sys.modules and "anon_inode:[eventpoll]" in found:
         raise NotCopied(POLARS)
-    lines = _mappings()
-    if any("/dev/shm/sem." in line for line in lines):
+    mappings = _mappings()
+    if "/dev/shm/sem." in mappings:
         gc.collect()  # the program may not use it any more
-        lines = _mappings()
-        if any("/dev/shm/sem." in line for line in lines):
+        mappings = _mappings()
+        if "/dev/shm/sem." in mappings:
             raise NotCopied(
                 "a semaphore of multiprocessing is open: end the pool with close() and join(), and delete it"
             )
-    for _, mode, *_, path in (line.rstrip("\n").split(maxsplit=5) for line in lines if "/" in line):
-        if "x" in mode and _is_private(path, (*DIRECTORIES, SITE)):
+    places = (*DIRECTORIES, SITE)
+    lines = mappings.split("\n") if any(f" {top}/" in mappings for top in places) else []
+    for _, mode, *_, path in (line.split(maxsplit=5) for line in lines if "/" in line):
+        if "x" in mode and _is_private(path, places):
             raise NotCopied(f"'{path}' is loaded as code: start another session with that package")
 
 
