@@ -15,7 +15,8 @@
 
 static int read_file(struct arena *a, int fd, const struct stat *st, size_t max, char **data, size_t *size)
 {
-    /* procfs and cgroupfs report a size of 0, and pipes none: start with a page and grow. */
+    /* procfs and cgroupfs report a size of 0, and pipes none: start with a page and grow. Memory that is not
+     * reached costs nothing, and each step copies what is there. */
     size_t room = st->st_size > 0 && (size_t)st->st_size < max ? (size_t)st->st_size + 1 : 4096;
     cleanup_free char *buf = malloc(room + 1);
     if (buf == NULL)
@@ -31,7 +32,7 @@ static int read_file(struct arena *a, int fd, const struct stat *st, size_t max,
         if (used > max)
             return -EFBIG;
         if (used == room) {
-            room *= 2;
+            room *= 8;
             char *grown = realloc(buf, room + 1);
             if (grown == NULL)
                 return -ENOMEM;

@@ -6,13 +6,15 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/io.h"
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/sys.h"
@@ -26,8 +28,6 @@
 #include "warm/session.h"
 #include "warm/store/files.h"
 #include "warm/store/store.h"
-
-#define MAPS_MAX ((size_t)4 << 20) /* bytes of /proc/PID/maps */
 
 struct subject {
     struct arena arena;
@@ -87,31 +87,47 @@ static int save_find(struct subject *s, const struct runtime_options *rt, const 
     return s->proc < 0 ? s->proc : check_membership(s, options->pid, err);
 }
 
-/* Find the snapshot of the store that the process was restored from, by what it has mapped. Without it, all
- * pages are written. */
-static void find_base(struct arena *a, int proc, const struct store *store, struct store_entry *entry,
+/* Open the snapshot that a line of /proc/PID/maps names, if it is one of the store. */
+static bool take_base(struct arena *a, const char *text, const struct store *store, struct store_entry *entry,
                       struct dump_base *out)
 {
     struct error ignored = {0};
     struct dump_vma_line line;
-    char *text, *save = NULL, key[KEY_NAME_SIZE];
+    char key[KEY_NAME_SIZE];
     enum store_file kind;
-    cleanup_fd int maps = openat(proc, "maps", O_RDONLY | O_CLOEXEC);
-    if (maps < 0 || io_read_fd(a, maps, MAPS_MAX, &text, NULL) < 0)
-        return;
-    for (char *at = strtok_r(text, "\n", &save); at != NULL; at = strtok_r(NULL, "\n", &save)) {
-        if (!dump_text_vma(at, &line) || line.name[0] != '/' ||
-            !store_file_parse(strrchr(line.name, '/') + 1, key, &kind) || kind != STORE_SNAPSHOT ||
-            store_open_item(a, store, key, false, entry, &ignored) < 0)
-            continue;
-        *out = (struct dump_base){.fd = entry->file, .snapshot = &entry->mapped};
-        out->file = (struct dump_file){line.name, line.major, line.minor, line.inode};
-        if (dump_place_is(a, entry->file, &out->file) &&
-            snapshot_as_base(entry->file, key, &out->identity, &ignored) == 0)
-            return;
-        store_release(store, entry);
-        *out = (struct dump_base){.fd = -1};
+    if (!dump_text_vma(text, &line) || line.name[0] != '/' ||
+        !store_file_parse(strrchr(line.name, '/') + 1, key, &kind) || kind != STORE_SNAPSHOT ||
+        store_open_item(a, store, key, false, entry, &ignored) < 0)
+        return false;
+    *out = (struct dump_base){.fd = entry->file, .snapshot = &entry->mapped};
+    out->file = (struct dump_file){arena_strdup(a, line.name), line.major, line.minor, line.inode};
+    if (dump_place_is(a, entry->file, &out->file) &&
+        snapshot_as_base(entry->file, key, &out->identity, &ignored) == 0)
+        return true;
+    store_release(store, entry);
+    *out = (struct dump_base){.fd = -1};
+    return false;
+}
+
+/* Find the snapshot of the store that the process was restored from, by what it has mapped. Without it, all
+ * pages are written. The kernel makes the text while it is read, and one of the first lines names it. */
+static void find_base(struct arena *a, int proc, const struct store *store, struct store_entry *entry,
+                      struct dump_base *out)
+{
+    char *text = NULL;
+    size_t room = 0;
+    int fd = openat(proc, "maps", O_RDONLY | O_CLOEXEC);
+    FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
+    bool found = false;
+    for (ssize_t size; maps != NULL && !found && (size = getline(&text, &room, maps)) > 0;) {
+        text[size - 1] = '\0';
+        found = take_base(a, text, store, entry, out);
     }
+    free(text);
+    if (maps != NULL)
+        fclose(maps);
+    else if (fd >= 0)
+        close(fd);
 }
 
 static int save_process(struct arena *a, const struct subject *s, const struct save_options *options,
