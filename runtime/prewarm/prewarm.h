@@ -35,6 +35,7 @@ struct prewarm {
     struct root_view view;
     /* The child may map the snapshot before the runtime has the result. */
     bool overlapped;
+    bool core_dumps; /* the program's limit allows them */
     /* The following is for the child. */
     struct timespec checked; /* when it last compared the files */
     struct restore *restore; /* begun, or already prepared and mapped, or NULL */

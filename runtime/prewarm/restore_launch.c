@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -80,6 +81,7 @@ static int restore_launch_prepare(const struct process_plan *plan, const char *p
         .agent = prewarm->agent,
         .required = prewarm->decision.mode == WARM_REQUIRE,
         .prefetch = prefetches(prewarm),
+        .core_dumps = prewarm->core_dumps,
         .overlapped = overlapped,
         .cloned = plan->first.wanted,
         .error_message = sync_word(SYNC_ERROR, ERROR_SNAPSHOT_UNFIT),
@@ -103,8 +105,8 @@ static void overlap(const struct launch *launch, bool own_pages)
 {
     struct prewarm *prewarm = launch->state;
     if (prewarm->overlapped)
-        prewarm->restore =
-            restore_begin(&prewarm->entry.mapped, prewarm->entry.file, own_pages && prefetches(prewarm));
+        prewarm->restore = restore_begin(&prewarm->entry.mapped, prewarm->entry.file,
+                                         own_pages && prefetches(prewarm), prewarm->core_dumps);
 }
 
 static void give_up(struct prewarm *prewarm)
@@ -471,6 +473,15 @@ static void divide(struct prewarm *prewarm)
     prewarm->overlapped = prewarm->overlapped && prewarm->queue != NULL;
 }
 
+/* Return whether the kernel may write a core dump of the program: core(5), "RLIMIT_CORE" in getrlimit(2). */
+static bool allows_core_dumps(const struct rlimits_plan *limits)
+{
+    for (size_t i = 0; i < limits->count; i++)
+        if (limits->items[i].resource == RLIMIT_CORE)
+            return limits->items[i].limit.rlim_max > 0;
+    return true;
+}
+
 int restore_launch(struct arena *a, struct prewarm *prewarm, struct error *err)
 {
     prewarm->agent = seal_agent(err);
@@ -481,6 +492,7 @@ int restore_launch(struct arena *a, struct prewarm *prewarm, struct error *err)
         prewarm->other_owners = owners == NULL || !manifest_has_owners(prewarm->entry.manifest, owners);
     }
     divide(prewarm);
+    prewarm->core_dumps = allows_core_dumps(&prewarm->start->process->rlimits);
     root_view_plan(a, prewarm->start->spec, -1, prewarm->start->bundle, &prewarm->view);
     prewarm->launch = (struct launch){.child = &restore_child,
                                       .parent = &restore_parent,

@@ -32,11 +32,12 @@ int warm_dump_fork(const struct dump_request *request, pid_t *child, struct erro
     return warm_dump(request, err);
 }
 
-struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy)
+struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy, bool core_dumps)
 {
     (void)snapshot;
     (void)file;
     (void)copy;
+    (void)core_dumps;
     return NULL;
 }
 

@@ -77,6 +77,10 @@ mapped_are_known() {
 the heap is mapped: True
 mappings and blocks that programs may give away: none
 the rest is arenas: True"
+    # Where there can be none, no page is copied for it.
+    configure 'process["rlimits"] = [{"type": "RLIMIT_CORE", "soft": 0, "hard": 0}]'
+    expect 0 warm /modules/mapped.py
+    output_has "core dumps have all of it: False"
 }
 
 @test "only the heap, arenas of the interpreter and data of libraries are mapped from the snapshot" {

@@ -73,7 +73,7 @@ static struct restored start_restored(int snapshot, char *argument, int (*confin
     if (pid == 0) {
         struct error err = {0};
         struct restore_request request = make_request(snapshot, argument, finish);
-        struct restore *restore = begins ? restore_begin(request.snapshot, snapshot, true) : NULL;
+        struct restore *restore = begins ? restore_begin(request.snapshot, snapshot, true, true) : NULL;
         dup2(output[1], 1);
         if ((confine != NULL && confine() < 0) || restore_prepare(&request, &restore, &err) < 0) {
             dprintf(1, "bad prepare: %s\n", err.text);
@@ -364,15 +364,18 @@ static void test_copied(int file)
     snapshot.writes = &page;
     snapshot.write_count = 1;
     request.snapshot = &snapshot;
-    for (int i = 0; i < 4; i++) {
-        bool early = (i & 1) != 0, at_all = (i & 2) != 0;
+    for (int i = 0; i < 16; i++) {
+        bool early = (i & 1) != 0, at_all = (i & 2) != 0, wanted = (i & 4) == 0 || (i & 8) != 0;
+        page.for_dumps = (i & 4) != 0;
+        request.core_dumps = (i & 8) != 0;
         request.prefetch = at_all;
-        struct restore *restore = restore_begin(&snapshot, file, early);
-        ok(restore != NULL && is_private(page.address) == early, "begun: the page is %s",
-           early ? "copied" : "shared");
+        struct restore *restore = restore_begin(&snapshot, file, early, request.core_dumps);
+        ok(restore != NULL && is_private(page.address) == (early && wanted),
+           "begun: the page%s is %s with core dumps %s", page.for_dumps ? " for core dumps" : "",
+           early && wanted ? "copied" : "shared", request.core_dumps ? "allowed" : "forbidden");
         is_int(restore_prepare(&request, &restore, &err), 0, "prepared");
-        ok(restore_is_mapped(restore) && is_private(page.address) == (early || at_all), "then it is %s",
-           early || at_all ? "copied" : "shared");
+        ok(restore_is_mapped(restore) && is_private(page.address) == ((early || at_all) && wanted),
+           "then it is %s", (early || at_all) && wanted ? "copied" : "shared");
         give_up(&restore);
     }
     close(request.root);
@@ -385,13 +388,13 @@ static void test_begun(int file)
     struct error err = {0};
     struct restore_request request = make_request(file, "-c", &plain);
     const size_t before = count_mappings(), page = (size_t)sysconf(_SC_PAGESIZE);
-    struct restore *restore = restore_begin(request.snapshot, file, true);
+    struct restore *restore = restore_begin(request.snapshot, file, true, true);
     ok(restore != NULL && count_mappings() > before, "a part of a snapshot is mapped");
     ok(!restore_is_mapped(restore), "not all of it");
     give_up(&restore);
     is_int((int)count_mappings(), (int)before, "abandoned, nothing of it remains");
 
-    restore = restore_begin(request.snapshot, file, true);
+    restore = restore_begin(request.snapshot, file, true, true);
     is_int(restore_prepare(&request, &restore, &err), 0, "a begun restore is prepared");
     ok(restore_is_mapped(restore), "… and mapped");
     give_up(&restore);
@@ -401,7 +404,7 @@ static void test_begun(int file)
     struct snapshot snapshot = *request.snapshot;
     snapshot.header = &header;
     header.host.cpu ^= 1;
-    ok(restore_begin(&snapshot, file, true) == NULL, "nothing is begun on another CPU");
+    ok(restore_begin(&snapshot, file, true, true) == NULL, "nothing is begun on another CPU");
     is_int((int)count_mappings(), (int)before, "nothing is mapped");
     struct restore_request elsewhere = request;
     elsewhere.snapshot = &snapshot;
@@ -410,7 +413,7 @@ static void test_begun(int file)
 
     struct rlimit limit;
     getrlimit(RLIMIT_DATA, &limit);
-    restore = restore_begin(request.snapshot, file, true);
+    restore = restore_begin(request.snapshot, file, true, true);
     setrlimit(RLIMIT_DATA, &(struct rlimit){1 << 20, limit.rlim_max});
     is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "a begun restore cannot be prepared");
     ok(restore == NULL, "it is abandoned");
@@ -425,7 +428,7 @@ static void test_begun(int file)
             continue;
         void *taken = take_address((void *)a->start);
         bool same = count_mappings() == before + 1;
-        bool begun = (restore = restore_begin(request.snapshot, file, true)) != NULL;
+        bool begun = (restore = restore_begin(request.snapshot, file, true, true)) != NULL;
         bool prepared = restore_prepare(&request, &restore, &err) == 0;
         ok(prepared && !restore_is_mapped(restore), "something at %#lx: mapped later%s",
            (unsigned long)a->start, begun ? ", though begun" : "");

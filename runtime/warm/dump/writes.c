@@ -105,7 +105,7 @@ static void add_dumped(struct arena *a, struct snapshot_parts *parts)
         if ((next == parts->write_count || parts->writes[next].address >= r->address + r->pages * page) &&
             (count == 0 || all[count - 1].address + all[count - 1].pages * page <= r->address) &&
             is_written_to(&parts->vmas[vma]))
-            all[count++] = (struct snapshot_write){.address = r->address, .pages = 1};
+            all[count++] = (struct snapshot_write){.address = r->address, .pages = 1, .for_dumps = 1};
     }
     while (next < parts->write_count)
         all[count++] = parts->writes[next++];

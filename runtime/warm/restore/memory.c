@@ -227,7 +227,7 @@ static size_t map_vmas(struct restore_plan *plan, bool early, bool copy, struct 
         const struct snapshot_extent *first = extent;
         bool whole = whole_extent(snapshot, a, &extent) != NULL, wanted = is_early(a, whole, copy) == early;
         for (; w < last && w->address < a->end; w++)
-            if (wanted && !snapshot_vma_is_copied(a))
+            if (wanted && !snapshot_vma_is_copied(a) && (w->for_dumps == 0 || plan->request->core_dumps))
                 room[count++] = (struct iovec){(void *)w->address, w->pages * snapshot->header->page_size};
         if (!wanted)
             continue;

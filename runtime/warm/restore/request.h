@@ -42,6 +42,7 @@ struct restore_request {
     size_t program_index;
     bool required;   /* the restored process must not fall back to a cold start */
     bool prefetch;   /* make the pages of the snapshot's write set private at once */
+    bool core_dumps; /* also those that only a core dump needs */
     bool overlapped; /* map the snapshot now, if this process has nothing at its addresses */
     /* The process that calls restore_go is a clone which shares the memory of the one that has prepared it
      * (CLONE_VM). The C library has registered nothing for it. */

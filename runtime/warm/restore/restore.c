@@ -425,7 +425,7 @@ static struct restore *make_restore(const struct snapshot *snapshot, int file)
     return restore;
 }
 
-struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy)
+struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy, bool core_dumps)
 {
     struct error ignored = {0};
     /* On a virtual machine CPUID traps to the hypervisor: some five microseconds for each question. */
@@ -434,6 +434,7 @@ struct restore *restore_begin(const struct snapshot *snapshot, int file, bool co
     struct restore *restore = make_restore(snapshot, file);
     if (restore == NULL)
         return NULL;
+    restore->request.core_dumps = core_dumps;
     if (restore_plan_map_early(&restore->plan, copy))
         return restore;
     restore_free(restore);

@@ -21,10 +21,11 @@ struct restore;
 const char *restore_unavailable(void);
 
 /* Map the parts of `snapshot` that need only its file, `file`, while the rest of the request is unknown or
- * does not exist yet. With `copy`, pages of its write set in these parts are made private. That takes memory,
- * which counts for the current cgroup of the caller and is on its current NUMA node. NULL: the machine
- * differs, or this process has something at the snapshot's addresses, and nothing has changed. */
-struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy);
+ * does not exist yet. With `copy`, pages of its write set in these parts are made private, and with
+ * `core_dumps` also those that only a core dump needs. That takes memory, which counts for the current cgroup
+ * of the caller and is on its current NUMA node. NULL: the machine differs, or this process has something at
+ * the snapshot's addresses, and nothing has changed. */
+struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy, bool core_dumps);
 
 /* Continue with *out, which restore_begin has made for the same snapshot, or which is NULL.
  *

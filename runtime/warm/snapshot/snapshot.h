@@ -20,7 +20,7 @@
 struct error;
 
 #define SNAPSHOT_MAGIC   0x31534e4158425359ULL
-#define SNAPSHOT_VERSION 9
+#define SNAPSHOT_VERSION 10
 
 /* The lowest and highest addresses that a program can have: the default of vm.mmap_min_addr, and the end of
  * 47 bits less the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
@@ -127,6 +127,7 @@ struct snapshot_file {
  * restore, all at once. */
 struct snapshot_write {
     uint64_t address, pages;
+    uint64_t for_dumps; /* 1: it does not write to them, but a core dump would lack their VMA otherwise */
 };
 
 #define SNAPSHOT_MAX_VDSO 4
