@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import socket
 import stat
 import sys
 import threading
@@ -354,6 +355,13 @@ def test_a_kernel_ends_with_jupyter_and_with_sigterm(installed: str) -> None:
             assert time.monotonic() < deadline, end
             time.sleep(0.1)
         sand.close()
+
+
+def test_channels_send_small_messages_at_once() -> None:
+    listeners = kernel._listen({"ip": "127.0.0.1", **dict.fromkeys(kernel.CHANNELS, 0)})
+    for listener, _ in listeners:
+        listener.close()
+    assert {listener.proto for listener, _ in listeners} == {socket.IPPROTO_TCP}  # then asyncio sets TCP_NODELAY
 
 
 def test_sockets_of_the_file_system_serve_as_well(installed: str, tmp_path: Path) -> None:

@@ -96,6 +96,45 @@ def test_connections_of_one_sandbox_leave_places_for_another() -> None:
             assert "not among the hosts" in run_code(ask, allow_network=["shared.test"]).stdout
 
 
+TWO_PARTS = """
+import socket, time
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+s = server.accept()[0]
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+while s.recv(100):
+    s.sendall(b"head")
+    time.sleep(0.001)
+    s.sendall(b"body")
+"""
+ASK = """
+import socket, time
+s = socket.create_connection(('127.0.0.1', 1080))
+s.sendall(b'CONNECT HOST HTTP/1.1\\r\\n\\r\\n')
+assert b' 200 ' in s.recv(200)
+took = []
+for _ in range(40):
+    began, got = time.monotonic(), 0
+    s.sendall(b'\\0raw')
+    while got < 8: got += len(s.recv(100))
+    took.append(time.monotonic() - began)
+print(min(took[20:]))
+"""
+
+
+def test_parts_of_an_answer_do_not_wait_for_acknowledgements(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolve(name: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    monkeypatch.setattr(pysbx.network.proxy, "Proxy", lambda hosts: Proxy(hosts, lambda address: True, resolve))
+    with subprocess.Popen([sys.executable, "-c", TWO_PARTS], stdout=subprocess.PIPE, text=True) as origin:
+        assert origin.stdout is not None
+        host = f"parts.test:{int(origin.stdout.readline())}"
+        done = run_code(ASK.replace("HOST", host), allow_network=[host])
+        origin.kill()
+    assert float(done.stdout) < 0.03  # the kernel acknowledges after 40 ms what a program does not answer
+
+
 SINK = """
 import socket, threading
 def take(s):

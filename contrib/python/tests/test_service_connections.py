@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from pysbx.service.connections.access import Access, Address, listen
 from pysbx.service.connections.connection_limits import make_bounds
 from pysbx.service.connections.listener import peer_of
 from pysbx.service.connections.protocol import HEAD_SEC
@@ -119,6 +120,11 @@ def test_silent_connections_do_not_keep_others_out(command: str, tmp_path: Path,
             poll.register(channel, select.POLLRDHUP)
         assert len(poll.poll(0)) == len(silent)
         assert ask(service)[0].startswith(ALIVE[command])
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    with listen(Address(host="127.0.0.1", port=0), Access((TOKEN,))) as found:
+        assert found.proto == socket.IPPROTO_TCP  # then asyncio sets TCP_NODELAY, as uvloop does anyway
 
 
 def upload(service: Server, size: int, part: int, pause: float) -> bytes:

@@ -234,6 +234,7 @@ def _listen(connection: Json) -> list[tuple[socket.socket, int]]:
                 made.listen()
             else:
                 made = socket.create_server((connection["ip"], connection[name]))
+                made = socket.socket(fileno=made.detach())  # asks for the protocol, or asyncio sets no TCP_NODELAY
                 failed.callback(made.close)
             listeners.append((made, FIRST_PORT + number))
         failed.pop_all()

@@ -82,6 +82,7 @@ def start(path: str, channel: int) -> int:
         channel: descriptor that the process must not keep.
     """
     listener = socket.create_server(("127.0.0.1", RELAY_PORT))
+    listener = socket.socket(fileno=listener.detach())  # asks for the protocol: without it asyncio sets no TCP_NODELAY
     pid = os.fork()
     if pid == 0:
         os.close(channel)

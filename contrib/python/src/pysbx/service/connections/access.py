@@ -153,10 +153,10 @@ def listen(address: Address, access: Access) -> socket.socket:
     if not access:
         raise _needs_token(address)
     try:
-        family, kind, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:  # UnicodeError: no host can have such a name
         raise ValueError(f"listen: {address}: {getattr(error, 'strerror', None) or error}") from error
-    made = socket.socket(family, kind)
+    made = socket.socket(family, kind, protocol)  # asyncio sets TCP_NODELAY only if it knows the protocol
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(where)
