@@ -420,6 +420,27 @@ def test_a_decimal_is_not_compared_with_a_long_integer(wrap: Callable[[Any], Any
     assert decode(encode({wrap(number)})) == {wrap(number)}
 
 
+def test_decimals_in_many_small_sets_do_not_keep_the_host_busy() -> None:
+    # Integers and Decimals of one hash. To compare two takes a millisecond.
+    numbers = [(factor << 60_000) - (factor << 60_000) % sys.hash_info.modulus + 5 for factor in range(1, 9)]
+    items = [msgpack.unpackb(encode(value)) for value in (*numbers, decimal.Decimal(5))]
+    data = msgpack.packb([[msgpack.ExtType(Code.SET, b""), *items]] * 300)
+    began = time.thread_time()
+    with pytest.raises(SerializationError, match="hash"):
+        decode(data)
+    assert time.thread_time() - began < 10
+
+
+def test_a_range_of_long_integers_is_refused_before_it_is_divided() -> None:
+    long = [msgpack.unpackb(encode(number)) for number in (1 << 800_000, (1 << 400_000) + 1)]
+    began = time.thread_time()
+    with pytest.raises(SerializationError, match="range of integers"):
+        decode(hostile(Code.RANGE, [0, *long]))
+    assert time.thread_time() - began < 0.1
+    with pytest.raises(SerializationError, match="malformed range"):
+        decode(hostile(Code.RANGE, [0, "1", 2]))
+
+
 def test_the_exception_of_a_signal_stays_what_it_is() -> None:
     def handle(*_: object) -> None:
         raise RuntimeError("the time is over")

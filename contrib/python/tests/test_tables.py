@@ -9,8 +9,10 @@ import json
 import pickle
 import re
 import resource
+import struct
 import subprocess
 import sys
+import time
 from typing import Any
 
 import msgpack
@@ -180,6 +182,101 @@ def test_what_pandas_says_about_its_tables_does_not_multiply_them() -> None:
     about = {"index_columns": ["a"] * 1000, "column_indexes": [], "columns": []}
     with pytest.raises(SerializationError):
         decode(answer(Code.DATAFRAME, table.replace_schema_metadata({"pandas": json.dumps(about)})))
+
+
+def described(**about: Any) -> bytes:
+    """Return the answer with a table of pandas that says something about itself."""
+    known: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": []}
+    table = pyarrow.table({"a": [1]}).replace_schema_metadata({"pandas": json.dumps(known | about)})
+    return answer(Code.DATAFRAME, table)
+
+
+def extended(name: str, about: str, kind: Any = None) -> bytes:
+    """Return the answer with a column of a type of pandas, or with lists of it."""
+    metadata = {"ARROW:extension:name": name, "ARROW:extension:metadata": about}
+    field = pyarrow.field("a", pyarrow.int64(), metadata=metadata)
+    if kind is not None:
+        field = pyarrow.field("a", kind(field))
+    return answer(Code.DATAFRAME, pyarrow.table([pyarrow.nulls(1, field.type)], schema=pyarrow.schema([field])))
+
+
+LABEL = {"name": None, "field_name": None, "pandas_type": "unicode", "numpy_type": "object", "metadata": None}
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: described(columns=[LABEL | {"name": "a", "numpy_type": "interval" + "[" * 200_000}]), "unknown type"),
+        (lambda: described(column_indexes=[LABEL] * 2), "several levels"),
+        (lambda: extended("pandas.period", json.dumps({"freq": "1" * 200_000})), "too many parameters"),
+        (lambda: extended("pandas.period", json.dumps({"freq": "1" * 200_000}), pyarrow.list_), "too many parameters"),
+    ],
+)
+def test_what_pandas_says_about_its_tables_takes_no_time(make: Any, match: str) -> None:
+    data = make()
+    began = time.thread_time()
+    with pytest.raises(SerializationError, match=match):
+        decode(data)
+    assert time.thread_time() - began < 5
+
+
+def test_strings_that_share_their_bytes_are_not_validated_each() -> None:
+    text = b"x" * 2_000_000
+    views = struct.pack("<i4sii", len(text), text[:4], 0, 0) * 20_000
+    array = pyarrow.Array.from_buffers(pyarrow.string_view(), 20_000, [None, *map(pyarrow.py_buffer, (views, text))])
+    for column in (array, pyarrow.ListArray.from_arrays([0, 20_000], array)):
+        for code in (Code.TABLE, Code.POLARS_FRAME):
+            data = answer(code, pyarrow.table({"a": column}))
+            began = time.thread_time()
+            with pytest.raises(SerializationError, match=r"share their bytes|a column of type"):
+                decode(data)
+            assert time.thread_time() - began < 1
+    few = pyarrow.array(["x" * 100, None, "y"], pyarrow.string_view())
+    assert decode(answer(Code.TABLE, pyarrow.table({"a": few}))).column(0).to_pylist() == ["x" * 100, None, "y"]
+
+
+def test_labels_that_are_few_bytes_do_not_fill_the_memory() -> None:
+    frame = msgpack.unpackb(encode(pandas.DataFrame({"a": [1]})))
+    before = peak()
+    for code, parts in (
+        (Code.LABELS, [0, [None] * 2, "levels", ["range", [0, 1 << 29, 1]] * 2, frame]),
+        (Code.LABELS, [0, [None], "categories", [b"\0", False, "range", [0, 1 << 29, 1]], frame]),
+        (Code.COLUMNS, [1 << 29, "range", [0, 1 << 29, 1]]),
+        (Code.COLUMNS, [-1]),
+    ):
+        with pytest.raises(SerializationError):
+            decode(msgpack.packb([msgpack.ExtType(code, b""), *parts]))
+    assert peak() - before < 1000
+
+
+def test_labels_of_chosen_hashes_do_not_keep_the_host_busy() -> None:
+    number = 40_000
+    labels = [msgpack.unpackb(encode(factor * sys.hash_info.modulus + 1)) for factor in range(number)]
+    frame = msgpack.unpackb(encode(pandas.DataFrame({"a": numpy.zeros(number, "i1")})))
+    began = time.thread_time()
+    with pytest.raises(SerializationError, match="hash"):
+        decode(msgpack.packb([msgpack.ExtType(Code.LABELS, b""), 0, [None], "levels", ["object", labels], frame]))
+    assert time.thread_time() - began < 5
+
+
+def test_a_frequency_is_not_computed_for_many_rows() -> None:
+    number = 1 << 19
+    times = numpy.arange(number).astype("M8[s]")
+    frame = pandas.DataFrame({"a": numpy.zeros(number, "i1")}, index=pandas.DatetimeIndex(times))
+    data = msgpack.packb([msgpack.ExtType(Code.FREQUENCY, b""), "cbh", msgpack.unpackb(encode(frame))])
+    with pytest.raises(SerializationError, match=r"table\.index\.freq = None"):
+        decode(data)
+    frame.index.freq = "s"
+    assert decode(encode(frame)).index.freqstr == "s"
+
+
+def test_a_table_counts_as_hundreds_of_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pysbx.calls.decode.MAX_ELEMENTS", 100_000)
+    table, series = pandas.DataFrame({"a": [1]}), pandas.Series([1])
+    assert len(decode(encode([table] * 150))) == 150
+    for many in ([table] * 250, [series] * 150):
+        with pytest.raises(SerializationError, match="elements"):
+            decode(encode(many))
 
 
 def test_every_kind_of_table_that_leaves_a_sandbox_comes_back() -> None:
@@ -548,6 +645,8 @@ def test_malformed_parts_of_a_table_are_refused() -> None:
         (Code.CELLS, [0, [1], frame]),
         (Code.CELLS, [1, [1, 2], frame]),
         (Code.CELLS, ["a", [1, 2], frame]),
+        (Code.CELLS, [0, [1, 2], 0, [1, 2], frame]),
+        (Code.STRINGS, [*[0, "python", "nan"] * 2, frame]),
         (Code.CELLS, [0, "xy", frame]),
         (Code.LABELS, [2, None, "object", [1, 2], frame]),
         (Code.LABELS, [0, None, "object", [1], frame]),

@@ -8,6 +8,7 @@ bounds the nesting.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import datetime
 import decimal
@@ -15,6 +16,8 @@ import enum
 import fractions
 import functools
 import inspect
+import itertools
+import math
 import pathlib
 import re
 import struct
@@ -38,6 +41,8 @@ MAX_NAME = 200
 # The greatest common divisor of a fraction takes time quadratic in its length, and so does comparing an integer with a
 # Decimal.
 MAX_FRACTION_BITS = 1 << 16
+# A range divides its bounds for its length, which takes quadratic time too.
+MAX_RANGE_BITS = 1 << 12
 # Hostile code can choose numbers, and tuples of them, by their hashes. Then each element of a set is compared with all
 # others, or the search for its place passes all occupied places. Other sets take a third of a microsecond for each
 # element.
@@ -45,6 +50,9 @@ FEW = 16
 CHUNK = 64
 HASHING_SEC = 1.0
 HASHING_SEC_EACH = 1e-6
+# pandas takes some tenths of a millisecond for a table, as for hundreds of other elements. It computes each row of a
+# frequency such as business days anew, in some hundredths.
+TABLE_ELEMENTS, MAX_FREQUENCY_ROWS = 500, 1 << 18
 # Makes MessagePack's reader return its own extension type, -1, as a datetime. The reader does not ask about that type.
 DATETIME = 3
 # ZoneInfo looks a key up as a file, and as a part of the package tzdata.
@@ -53,7 +61,7 @@ ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 UNEXPECTED = "define or import it in the function's module, or name it in types="
 # The type of the content of each kind of labels: see frames.make_index.
 LABELS = dict.fromkeys(("range", "object", "string", "zone", "categories", "levels"), "list") | {"array": "ndarray"}
-DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)")
+DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[(?:[1-9]\d{0,8})?[a-zA-Z]{1,2}\])?)")
 
 T = TypeVar("T")
 # Returns the class of this side for a (module, qualified name) in an answer, or None if the class is not accepted.
@@ -98,6 +106,7 @@ class _Decoder:
         self.elements = 0
         self.marks = 0
         self.hashing_sec = 0.0
+        self.frequency_rows = 0
         self.long_integers = self.decimals = False
 
     def decode(self, data: bytes) -> Any:
@@ -132,6 +141,8 @@ class _Decoder:
         if not items or type(items[0]) is not _Mark:
             return items
         self.marks -= 1
+        if items[0].code in OF_PANDAS:
+            self.count(TABLE_ELEMENTS)
         return ARRAYS[items[0].code](self, items[1:])
 
     def extension(self, code: int, data: bytes) -> Any:
@@ -142,13 +153,15 @@ class _Decoder:
         reader = BYTES.get(code)
         if reader is None:
             raise SerializationError(f"the answer has a value of the unknown type {code}")
+        if code in TABLES:
+            self.count(TABLE_ELEMENTS)
         return reader(self, data)
 
     def chunks(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
-        """Yield the values to hash, a few at a time, and refuse to go on when hashing takes too much CPU time."""
-        if len(items) <= FEW:
-            yield items
-            return
+        """Yield the values to hash, a few at a time, and refuse to go on when hashing takes too much CPU time.
+
+        See is_few: few values need no chunks.
+        """
         for start in range(0, len(items), CHUNK):
             began = time.thread_time()
             yield items[start : start + CHUNK]
@@ -166,7 +179,13 @@ class _Decoder:
                 "return the integer as bytes"
             )
 
+    def is_few(self, items: Sequence[Any]) -> bool:
+        """Tell whether hashing takes little time. To compare a Decimal with an integer takes a millisecond."""
+        return len(items) <= FEW and not self.decimals
+
     def to_set(self, items: list[Any]) -> set[Any]:
+        if self.is_few(items):
+            return set(items)
         self.check_comparable(items)
         found: set[Any] = set()
         for chunk in self.chunks(items):
@@ -174,6 +193,8 @@ class _Decoder:
         return found
 
     def to_dict(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        if self.is_few(pairs):
+            return dict(pairs)
         self.check_comparable([key for key, _ in pairs])
         found: dict[Any, Any] = {}
         for chunk in self.chunks(pairs):
@@ -212,6 +233,21 @@ class _Decoder:
         if max(abs(numerator), abs(denominator)).bit_length() > MAX_FRACTION_BITS:
             raise SerializationError("the answer has a fraction of too many digits")
         return fractions.Fraction(numerator, denominator)
+
+    def read_range(self, items: list[Any]) -> range:
+        self.check_range(items)
+        return range(*items)
+
+    @staticmethod
+    def check_range(items: Any, most: float = math.inf) -> None:
+        """Refuse what is no range, one of too long integers, or of more elements than some."""
+        if not isinstance(items, list) or not all(type(item) is int for item in items):
+            raise SerializationError("the answer has a malformed range")
+        if any(item.bit_length() > MAX_RANGE_BITS for item in items):
+            raise SerializationError(f"the answer has a range of integers of more than {MAX_RANGE_BITS} bits")
+        start, stop, step = items
+        if math.isfinite(most) and max(0, -((start - stop) // step)) > most:
+            raise SerializationError("the answer has a range that is longer than its table")
 
     def read_enum(self, items: list[Any]) -> enum.Enum:
         module, name, member = items
@@ -295,13 +331,22 @@ class _Decoder:
         series.name = name
         return series
 
+    @staticmethod
+    def check_positions(positions: list[Any], columns: int) -> None:
+        """Refuse positions of columns that are none, or not in their order: one twice would be work twice."""
+        if not all(type(number) is int and 0 <= number < columns for number in positions):
+            raise SerializationError("the answer has a position of a column that the table does not have")
+        if any(one >= other for one, other in itertools.pairwise(positions)):
+            raise SerializationError("the answer has positions of columns that are not in their order")
+
     def read_cells(self, items: list[Any]) -> Any:
         *parts, frame = items
         pandas, numpy = tables.library("pandas", "a pandas table"), tables.library("numpy", "a pandas table")
         if type(frame) is not pandas.DataFrame:
             raise SerializationError("the answer has malformed cells")
+        self.check_positions(parts[::2], len(frame.columns))
         for number, cells in zip(parts[::2], parts[1::2], strict=True):
-            if type(number) is not int or not 0 <= number < len(frame.columns) or type(cells) is not list:
+            if type(cells) is not list:
                 raise SerializationError("the answer has malformed cells")
             column = numpy.empty(len(cells), dtype=object)
             for row, cell in enumerate(cells):  # an array of lists would be one of more dimensions
@@ -313,6 +358,7 @@ class _Decoder:
         *parts, frame = items
         if type(frame) is not tables.library("pandas", "a pandas table").DataFrame:
             raise SerializationError("the answer has malformed strings")
+        self.check_positions(parts[::3], len(frame.columns))
         for number, storage, missing in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             frame.isetitem(number, frame.iloc[:, number].astype(frames.string_dtype(storage, missing)))
         return frame
@@ -320,9 +366,10 @@ class _Decoder:
     def read_columns(self, items: list[Any]) -> Any:
         rows, *parts = items
         tables.library("pandas", "a pandas table")
+        if type(rows) is not int or rows < 0:
+            raise SerializationError("the answer has malformed columns")
         for kind, content in zip(parts[::2], parts[1::2], strict=True):
-            if type(content).__name__ != (LABELS.get(kind) if isinstance(kind, str) else None):
-                raise SerializationError("the answer has malformed columns")
+            self.check_labels(kind, content, min(rows, MAX_ELEMENTS))
         return frames.make_columns(rows, parts)
 
     def read_marks(self, items: list[Any]) -> Any:
@@ -348,12 +395,28 @@ class _Decoder:
         content = self.to_dict(list(zip(parts[::2], parts[1::2], strict=True)))
         return kind(factory, content) if kind is collections.defaultdict else kind(content)
 
+    def check_labels(self, kind: Any, content: Any, most: int) -> None:
+        """Refuse labels, or the values of a column, that would take much memory or time: see frames.make_index."""
+        form = LABELS.get(kind) if isinstance(kind, str) else None
+        if type(content).__name__ != form:
+            raise SerializationError("the answer has malformed labels")
+        if kind == "range":
+            self.check_range(content, most)
+        elif kind == "object":
+            with contextlib.suppress(TypeError):  # pandas, too, comes no further than to one that has no hash
+                self.to_set(content)
+        elif kind == "categories":
+            self.check_labels(content[2], content[3], MAX_ELEMENTS)
+        elif kind == "levels":
+            for inner, labels in zip(content[::2], content[1::2], strict=True):
+                self.check_labels(inner, labels, most)
+
     def read_labels(self, items: list[Any]) -> Any:
         axis, names, kind, content, frame = items
         pandas = tables.library("pandas", "a pandas table")
-        form = LABELS.get(kind) if isinstance(kind, str) else None
-        if type(frame) is not pandas.DataFrame or axis not in (0, 1) or type(content).__name__ != form:
+        if type(frame) is not pandas.DataFrame or axis not in (0, 1):
             raise SerializationError("the answer has malformed labels")
+        self.check_labels(kind, content, frame.shape[axis])
         index = frames.make_index(kind, content)
         index.names = names
         return frame.set_axis(index, axis=axis)  # pandas refuses another number of labels
@@ -366,7 +429,14 @@ class _Decoder:
         times = pandas.DatetimeIndex, pandas.TimedeltaIndex
         if len(frequency) > frames.MAX_FREQUENCY or type(table.index) not in times:
             raise SerializationError("the answer has an index with an unknown frequency")
-        table.index.freq = frequency  # pandas refuses one that the labels do not have
+        offset, offsets = pandas.tseries.frequencies.to_offset(frequency), pandas.tseries.offsets
+        self.frequency_rows += 0 if isinstance(offset, (offsets.Tick, offsets.Day)) else len(table)
+        if self.frequency_rows > MAX_FREQUENCY_ROWS:
+            raise SerializationError(
+                f"the answer has more than {MAX_FREQUENCY_ROWS} rows with the frequency {frequency!r}: "
+                "remove it first: table.index.freq = None"
+            )
+        table.index.freq = offset  # pandas refuses one that the labels do not have
         return table
 
     def read_rows(self, items: list[Any]) -> Any:
@@ -436,7 +506,7 @@ ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
     Code.CELLS: _Decoder.read_cells,
     Code.LABELS: _Decoder.read_labels,
     Code.FREQUENCY: _Decoder.read_frequency,
-    Code.RANGE: lambda self, items: range(*items),
+    Code.RANGE: _Decoder.read_range,
     Code.DEQUE: lambda self, items: collections.deque(items[1:], items[0]),
     Code.MAPPING: _Decoder.read_collection,
     Code.PANDAS: _Decoder.read_pandas,
@@ -444,3 +514,8 @@ ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
     Code.STRINGS: _Decoder.read_strings,
     Code.COLUMNS: _Decoder.read_columns,
 }
+# Types of extension values that cost as much as TABLE_ELEMENTS: tables, and what pandas makes of them.
+TABLES = frozenset({Code.DATAFRAME, Code.TABLE, Code.POLARS_FRAME, Code.POLARS_SERIES})
+OF_PANDAS = frozenset(
+    {Code.SERIES, Code.ROWS, Code.CELLS, Code.FREQUENCY, Code.LABELS, Code.MARKS, Code.STRINGS, Code.COLUMNS}
+)

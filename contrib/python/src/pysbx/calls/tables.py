@@ -7,7 +7,9 @@ https://flatbuffers.dev/internals/ describes the layout of a flatbuffer.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import json
 import struct
 from typing import Any
 
@@ -15,10 +17,13 @@ from pysbx.errors import SerializationError, with_extra
 from pysbx.inside import frames
 
 # Message.fbs: the kinds of messages, and the numbers of the fields that are looked at.
-DICTIONARY_BATCH, RECORD_BATCH = 2, 3
+SCHEMA, DICTIONARY_BATCH, RECORD_BATCH = 1, 2, 3
 MESSAGE_KIND, MESSAGE_HEADER = 1, 2
 DICTIONARY_RECORDS = 1
 RECORDS_BUFFERS, RECORDS_COMPRESSION = 2, 3
+# Schema.fbs, and of a key and its value.
+SCHEMA_FIELDS, FIELD_CHILDREN, FIELD_METADATA, KEY, VALUE = 1, 5, 6, 0, 1
+EXTENSION = b"ARROW:extension:"
 # Bytes that pandas needs for an element: a number or pointer in an array, an object, or a dict or array.
 NUMBER, OBJECT, NESTED = 8, 64, 256
 # Bounds of a converted table: bits become pointers, and the four bytes of an offset become an array.
@@ -26,6 +31,9 @@ SPARE, GROWTH = 1 << 30, 64
 NUMBERS = ("null", "boolean", "integer", "floating", "timestamp", "duration")
 BYTES = ("string", "large_string", "binary", "large_binary", "fixed_size_binary")
 OBJECTS = (*BYTES, "decimal", "date", "time", "interval")
+# Characters of the name of a type in the text of pandas about its table, and bytes of its parameters. pandas searches
+# them with regular expressions that take quadratic time.
+MAX_TYPE, MAX_PARAMETERS = 200, 1000
 # The packages of the extra "arrow".
 EXTRA = ("numpy", "pandas", "pyarrow")
 LISTS = ("list", "large_list", "fixed_size_list")
@@ -33,6 +41,9 @@ LISTS = ("list", "large_list", "fixed_size_list")
 # iterated over, and a panic is not an Exception.
 MOST_DAYS = 95_000_000
 PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+_register_types = functools.cache(frames.register_types)
 
 
 def library(name: str, what: str) -> Any:
@@ -61,6 +72,8 @@ def read(data: bytes) -> Any:
         raise SerializationError(f"pyarrow {pyarrow.__version__} is not safe for tables of others: upgrade to 15")
     _check_messages(pyarrow, data)
     table = pyarrow.ipc.open_stream(data).read_all()
+    table.validate()
+    _check_views(pyarrow.types, table, len(data))
     table.validate(full=True)
     return table
 
@@ -72,8 +85,9 @@ def to_pandas(data: bytes) -> Any:
     """
     library("pandas", "a pandas table")
     types = library("pyarrow", "a table").types
-    frames.register_types()  # before the schema is read, which else has only their storage
+    _register_types()  # before the schema is read, which else has only their storage
     table = read(data)
+    _check_description((table.schema.metadata or {}).get(b"pandas", b"{}"))
     most = SPARE + GROWTH * len(data)
     if sum(_size_in_pandas(types, chunk) for column in table.columns for chunk in column.chunks) > most:
         raise SerializationError(
@@ -116,6 +130,8 @@ def _check_messages(pyarrow: Any, data: bytes) -> None:
             return
         message = _target(about, 0)
         kind = _field(about, message, MESSAGE_KIND)
+        if kind and about[kind] == SCHEMA:
+            _check_extensions(about, _target(about, _field(about, message, MESSAGE_HEADER)), SCHEMA_FIELDS)
         if not kind or about[kind] not in (DICTIONARY_BATCH, RECORD_BATCH):
             continue
         records = _target(about, _field(about, message, MESSAGE_HEADER))
@@ -126,6 +142,78 @@ def _check_messages(pyarrow: Any, data: bytes) -> None:
         size += _size_of_buffers(about, records)
         if size > len(data):
             raise SerializationError("the answer has a table that is larger than its bytes")
+
+
+def _check_extensions(data: bytes, table: int, number: int) -> None:
+    """Refuse fields, given by the table of a flatbuffer that has them, with a type of pandas that is a long text."""
+    waiting = [(table, number)]
+    left = len(data)  # of a field that is in several tables, each one counts
+    while waiting:
+        table, number = waiting.pop()
+        for field in _tables(data, table, number):
+            left -= 1
+            pairs = _tables(data, field, FIELD_METADATA)
+            about = {_text(data, pair, KEY): _text(data, pair, VALUE) for pair in pairs}
+            of_pandas = about.get(EXTENSION + b"name", b"").startswith(b"pandas.")
+            if left < 0 or (of_pandas and len(about.get(EXTENSION + b"metadata", b"")) > MAX_PARAMETERS):
+                raise SerializationError("the answer has a table with a type of pandas of too many parameters")
+            waiting.append((field, FIELD_CHILDREN))
+
+
+def _tables(data: bytes, table: int, number: int) -> list[int]:
+    """Return the tables in a field of a flatbuffer's table that is a vector of them."""
+    if not (place := _field(data, table, number)):
+        return []
+    start = _target(data, place)
+    (length,) = struct.unpack_from("<I", data, start)
+    return [_target(data, start + 4 + 4 * index) for index in range(length)]
+
+
+def _text(data: bytes, table: int, number: int) -> bytes:
+    """Return a field of a flatbuffer's table that is a string."""
+    if not (place := _field(data, table, number)):
+        return b""
+    start = _target(data, place)
+    (length,) = struct.unpack_from("<I", data, start)
+    return data[start + 4 : start + 4 + length]
+
+
+def _check_description(text: bytes) -> None:
+    """Refuse a text of pandas about its table by which it would read files, or compute for long."""
+    about = json.loads(text)
+    labels = about.get("column_indexes") or []
+    if len(labels) > 1:  # pandas evaluates each label as Python; see frames.py for the form that our own have
+        raise SerializationError("the answer has a table of pandas with labels of several levels in Arrow's form")
+    for entry in (*labels, *(about.get("columns") or [])):
+        for key in "numpy_type", "pandas_type":
+            kind = entry.get(key) or ""
+            if len(kind) > MAX_TYPE:
+                raise SerializationError(f"the answer has a table of pandas with the unknown type {kind!r:.40}")
+
+
+def _check_views(types: Any, table: Any, size: int) -> None:
+    """Refuse strings that are views of the same bytes and too long together: to validate them takes too long."""
+    length = 0
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if not _has_views(types, field.type):
+            continue
+        if field.type.num_fields or not _is_view(types, field.type):
+            raise SerializationError(f"the answer has a table with a column of type {field.type!s:.80}")
+        for chunk in column.chunks:
+            views = memoryview(chunk.buffers()[1]).cast("B")[16 * chunk.offset :][: 16 * len(chunk)]
+            length += sum(max(0, one) for one in views.cast("i")[::4])
+    if length > SPARE + GROWTH * size:
+        raise SerializationError("the answer has a table whose strings share their bytes: return other strings")
+
+
+def _is_view(types: Any, kind: Any) -> bool:
+    return any(getattr(types, name, bool)(kind) for name in ("is_string_view", "is_binary_view"))
+
+
+def _has_views(types: Any, kind: Any) -> bool:
+    inner = [kind.field(index).type for index in range(kind.num_fields)]
+    inner += [getattr(kind, name) for name in ("storage_type", "value_type") if hasattr(kind, name)]
+    return _is_view(types, kind) or any(_has_views(types, one) for one in inner)
 
 
 def _field(data: bytes, table: int, number: int) -> int:
