@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import pathlib
 import pickle
 import re
 import resource
@@ -207,6 +208,7 @@ LABEL = {"name": None, "field_name": None, "pandas_type": "unicode", "numpy_type
     ("make", "match"),
     [
         (lambda: described(columns=[LABEL | {"name": "a", "numpy_type": "interval" + "[" * 200_000}]), "unknown type"),
+        (lambda: described(column_indexes=[LABEL | {"numpy_type": "datetime64[ns, dateutil//f]"}]), "unknown type"),
         (lambda: described(column_indexes=[LABEL] * 2), "several levels"),
         (lambda: extended("pandas.period", json.dumps({"freq": "1" * 200_000})), "too many parameters"),
         (lambda: extended("pandas.period", json.dumps({"freq": "1" * 200_000}), pyarrow.list_), "too many parameters"),
@@ -233,6 +235,17 @@ def test_strings_that_share_their_bytes_are_not_validated_each() -> None:
             assert time.thread_time() - began < 1
     few = pyarrow.array(["x" * 100, None, "y"], pyarrow.string_view())
     assert decode(answer(Code.TABLE, pyarrow.table({"a": few}))).column(0).to_pylist() == ["x" * 100, None, "y"]
+
+
+def test_a_time_zone_names_no_file_of_the_host(tmp_path: Any) -> None:
+    zone = tmp_path / "zone"
+    zone.write_bytes(pathlib.Path("/usr/share/zoneinfo/Europe/Berlin").read_bytes())
+    for text in (f"dateutil/{zone}", "Europe/Berlin"):
+        content = ["zone", [numpy.array([0, 1], "M8[ns]"), text]]
+        labels = [msgpack.unpackb(encode(part)) for part in (0, [None], *content, pandas.DataFrame({"a": [1, 2]}))]
+        for code, parts in ((Code.PANDAS, ["Timestamp", 0, "s", text, 0]), (Code.LABELS, labels)):
+            with pytest.raises(SerializationError, match="time zone"):
+                decode(msgpack.packb([msgpack.ExtType(code, b""), *parts]))
 
 
 def test_labels_that_are_few_bytes_do_not_fill_the_memory() -> None:

@@ -405,6 +405,8 @@ class _Decoder:
         elif kind == "object":
             with contextlib.suppress(TypeError):  # pandas, too, comes no further than to one that has no hash
                 self.to_set(content)
+        elif kind == "zone" and not isinstance(content[1], datetime.tzinfo):
+            raise SerializationError("the answer has an unknown time zone")
         elif kind == "categories":
             self.check_labels(content[2], content[3], MAX_ELEMENTS)
         elif kind == "levels":

@@ -34,6 +34,8 @@ OBJECTS = (*BYTES, "decimal", "date", "time", "interval")
 # Characters of the name of a type in the text of pandas about its table, and bytes of its parameters. pandas searches
 # them with regular expressions that take quadratic time.
 MAX_TYPE, MAX_PARAMETERS = 200, 1000
+# pandas opens the file that such a time zone names.
+FILES_OF_ZONES = "dateutil/"
 # The packages of the extra "arrow".
 EXTRA = ("numpy", "pandas", "pyarrow")
 LISTS = ("list", "large_list", "fixed_size_list")
@@ -187,7 +189,7 @@ def _check_description(text: bytes) -> None:
     for entry in (*labels, *(about.get("columns") or [])):
         for key in "numpy_type", "pandas_type":
             kind = entry.get(key) or ""
-            if len(kind) > MAX_TYPE:
+            if len(kind) > MAX_TYPE or FILES_OF_ZONES in kind:
                 raise SerializationError(f"the answer has a table of pandas with the unknown type {kind!r:.40}")
 
 

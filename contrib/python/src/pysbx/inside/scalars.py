@@ -5,6 +5,7 @@ Both sides make them here. The sandbox does so before it answers, and refuses a 
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -105,5 +106,7 @@ def make_scalar(kind: str, parts: list[Any]) -> Any:  # noqa: PLR0911 (one for e
     if kind == "Timedelta":
         return pandas.Timedelta(numpy.timedelta64(number, unit))
     zone, fold = rest
+    if not isinstance(zone, (datetime.tzinfo, type(None))):  # pandas reads the file that some strings name
+        raise TypeError("an unknown time zone")
     stamp = pandas.Timestamp(numpy.datetime64(number, unit))
     return stamp.replace(fold=fold) if zone is None else stamp.tz_localize("UTC").tz_convert(zone)
