@@ -247,6 +247,10 @@ def test_files_that_nothing_keeps_are_named() -> None:
     beside = "pysbx: left in /work: b.csv: write to /output, or add --collect PATTERN\n"
     assert pysbx("run", "-c", "open('b.csv', 'w')").stderr == beside
     assert pysbx("run", "-q", "-c", source).stderr == ""
+    # A name makes no line of its own, which would look like one of the command.
+    source = "open('/output/a\\npysbx: b', 'w'), open('c\\npysbx: d', 'w')"
+    said = pysbx("run", "-c", source).stderr.splitlines()
+    assert [line.partition("\\n")[0] for line in said] == ["pysbx: left a", "pysbx: left in /work: c"]
 
 
 def test_verbose_says_how_it_started_and_what_it_used() -> None:

@@ -205,7 +205,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def _named(names: tuple[str, ...]) -> str:
     """Return names in a row, of many the first ones and the number of the others."""
-    shown = ", ".join(names[:MAX_NAMED])
+    shown = ", ".join(name.replace("\n", "\\n") for name in names[:MAX_NAMED])  # a line of ours, and none of the code
     return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"
 
 
