@@ -208,6 +208,14 @@ class Silent(Exception):
         raise ValueError
 
 
+class Exiting(Exception):
+    """An exception that ends the program which shows it."""
+
+    def __str__(self) -> str:
+        """End the program."""
+        raise SystemExit
+
+
 class Unshown:
     """An argument that cannot be shown."""
 
@@ -228,6 +236,7 @@ class Unshown:
         (ValueError(Unshown()), "ValueError('')"),
         (Own("text"), "ToolError('Own: text')"),
         (Silent(), "ToolError('Silent')"),
+        (Exiting(), "ToolError('Exiting')"),
         (SystemExit(3), "ToolError('SystemExit: 3')"),
         (KeyboardInterrupt(), "ToolError('KeyboardInterrupt')"),
     ],

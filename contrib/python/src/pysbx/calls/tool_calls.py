@@ -193,7 +193,7 @@ def describe(error: BaseException) -> list[Any]:
     kind = type(error)
     try:
         text = str(error)[:MAX_TEXT]
-    except Exception:  # a class may have any __str__
+    except BaseException:  # a class may have any __str__
         text = ""
     if kind.__module__ != "builtins" or not isinstance(error, Exception):
         return [kind.__name__, text, None]
