@@ -66,6 +66,26 @@ print(wrong, os.environ["LD_PRELOAD"] in open("/proc/self/maps").read())'
     done
 }
 
+@test "the part of the stack that an import has used, and left again, is not restored" {
+    module deep.py <<'DEEP'
+import sys
+nested, usual = [], sys.getrecursionlimit()
+for _ in range(10000):
+    nested = [nested]
+sys.setrecursionlimit(20000)
+repr(nested)
+sys.setrecursionlimit(usual)
+DEEP
+    preload deep
+    local program='import deep, re; print(len(repr([[]])))
+used = int(re.search(r"\[stack\]\n(?:.*\n)*?Rss: +(\d+)", open("/proc/self/smaps").read())[1])
+print("large" if used > 800 else "small" if used < 200 else used)'
+    expect 0 cold -c "$program"
+    output_is $'4\nlarge'
+    expect 0 warm -c "$program"
+    output_is $'4\nsmall'
+}
+
 mapped_are_known() {
     use_image "$1"
     module memory_kept.py <"$TESTS/warm/memory_kept.py"

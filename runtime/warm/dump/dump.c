@@ -3,6 +3,7 @@
 #include "warm/dump/dump.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,14 @@ static int write_pages(const struct tracee *t, struct dump_contents *contents,
     return out.count > 0 ? flush(&out, err) : 0;
 }
 
+/* Return from where on its stack is used: signals may overwrite what is more than 128 bytes below the pointer
+ * (System V ABI for x86-64, 3.2.2). Return 0 if that is not known: the alternate stack of a signal handler
+ * may be in the middle of the stack. */
+static uint64_t stack_used(const struct snapshot_thread *thread)
+{
+    return (thread->altstack_flags & SS_ONSTACK) == 0 ? thread->rsp - 128 : 0;
+}
+
 /* Read the state of the process except its pages. */
 static int examine(struct tracee *t, const struct dump_request *request, struct arena *a,
                    struct dump_vmas *vmas, struct snapshot_parts *parts, struct error *err)
@@ -214,6 +223,7 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     ret = dump_contents_open(&contents, request->base, &vmas, a, err);
     if (ret < 0)
         return ret;
+    vmas.stack_used = stack_used(&parts->header.thread);
     ret = dump_vmas_scan(t, a, &vmas, &contents, err);
     if (ret < 0)
         return ret;

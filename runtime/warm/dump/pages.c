@@ -67,8 +67,12 @@ static void add_page(struct scan *s, struct pieces *to, const struct snapshot_vm
 }
 
 /* Return whether the process has the page for itself, and the page must be restored. */
-static bool is_own(const struct snapshot_vma *a, enum dump_page kind)
+static bool is_own(const struct scan *s, const struct snapshot_vma *a, uint64_t address, enum dump_page kind)
 {
+    const uint64_t used = s->out->stack_used;
+    if ((a->flags & SNAPSHOT_VMA_STACK) != 0 && a->start <= used && used < a->end &&
+        address + s->page <= used)
+        return false;
     if (kind == DUMP_PAGE_GUARD || (a->flags & (SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY)) != 0)
         return false;
     if ((a->flags & SNAPSHOT_VMA_FILE) == 0 && a->file == DUMP_BY_CONTENT)
@@ -107,22 +111,24 @@ static int add_pages(struct scan *s, const struct snapshot_vma *a, uint64_t addr
 static int scan_block(struct scan *s, const struct snapshot_vma *a, uint64_t address, size_t count)
 {
     enum dump_page kinds[BLOCK];
+    bool own[BLOCK];
     int ret = dump_pagemap_read(s->pagemap, address, count, kinds, s->err);
     if (ret < 0)
         return ret;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        own[i] = is_own(s, a, address + i * s->page, kinds[i]);
         if (kinds[i] == DUMP_PAGE_GUARD)
             add_page(s, &s->guards, a, address + i * s->page);
+    }
     for (size_t i = 0, end; i < count; i = end) {
-        for (; i < count && is_own(a, kinds[i]) && is_based(s, address + i * s->page, kinds[i]); i++)
+        for (; i < count && own[i] && is_based(s, address + i * s->page, kinds[i]); i++)
             add_page(s, &s->own, a, address + i * s->page); /* not read */
-        for (end = i;
-             end < count && is_own(a, kinds[end]) && !is_based(s, address + end * s->page, kinds[end]); end++)
+        for (end = i; end < count && own[end] && !is_based(s, address + end * s->page, kinds[end]); end++)
             ;
         ret = end > i ? add_pages(s, a, address + i * s->page, end - i) : 0;
         if (ret < 0)
             return ret;
-        while (end < count && !is_own(a, kinds[end]))
+        while (end < count && !own[end])
             end++;
     }
     return 0;

@@ -37,6 +37,7 @@ struct dump_vmas {
     struct snapshot_extent *extents;
     struct dump_base_range *based; /* in the order of their addresses */
     size_t vma_count, vdso_count, file_count, extent_count, based_count;
+    uint64_t stack_used; /* what is below it in a stack has no content; 0: unknown */
 };
 
 /* Read /proc/PID/smaps. -ENOTSUP names a VMA that cannot be mapped again. VMAs of `agent_path` get
