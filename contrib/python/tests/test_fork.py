@@ -8,6 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from pysbx.calls.prepare import prepare
 from pysbx.container import container, ready
 from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
+from pysbx.frameworks.workspace import Workspace
 from pysbx.options.options import make_options
 from tests.conftest import descriptors, own_containers
 from tests.servers import killed_owner, wait_until
@@ -240,6 +242,24 @@ def test_a_fork_outlives_its_parent(session: Sandbox) -> None:
     session.close()
     with fork:
         assert value(fork, "x + 1") == "42"
+
+
+def test_a_session_can_be_saved_at_once_after_a_command_and_a_terminal() -> None:
+    with closing(Workspace(warm="require")) as workspace:
+        for _ in range(20):
+            assert workspace.exec(["true"]).exit_code == 0
+            workspace.sandbox.checkpoint().remove()
+        with workspace.sandbox.terminal("true") as terminal:
+            while terminal.read():
+                pass
+        workspace.sandbox.checkpoint().remove()
+        with workspace.sandbox.terminal(["cat"]) as terminal:
+            terminal.write(b"echo\n")
+            terminal.read()
+        workspace.sandbox.checkpoint().remove()
+        workspace.exec("sleep 100 &")
+        with pytest.raises(SandboxError, match=r"process \d+ \(sleep\) is running: end it"):
+            workspace.sandbox.checkpoint()
 
 
 def test_files_directory_and_umask_are_copied(session: Sandbox) -> None:

@@ -15,6 +15,7 @@ import os
 import signal
 import stat
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,6 +35,8 @@ DIRECTORIES = ("/work", "/output", "/tmp", "/dev/shm")
 INIT = 1
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 ENTRY_SIZE = 128
+# A terminal that is closed gives its programs half a second to end.
+ENDING_SEC, LOOK_SEC = 1.0, 0.005
 
 
 POLARS = (
@@ -67,6 +70,27 @@ def _processes(own: set[int]) -> list[str]:
         if int(number) not in own and state[0] not in "ZX":
             found.append(about + end.strip())
     return found
+
+
+def _is_copy(process: str) -> bool:
+    """Tell whether a process is a fork of this one that has executed no program, or ends."""
+    found = []
+    for number in ("self", process.split()[0]):
+        with contextlib.suppress(OSError), open(f"/proc/{number}/cmdline", "rb") as file:
+            found.append(file.read())
+    return found[-1] in (b"", found[0])  # it has no memory any more while it ends
+
+
+def _remaining(own: set[int]) -> list[str]:
+    """Return the processes that live, after those have ended that connected a command or a terminal with the host.
+
+    Such a process is a copy of this one, and goes on for a moment after the host has heard of the end. A program that
+    runs comes first, because it is what its user can end.
+    """
+    deadline = time.monotonic() + ENDING_SEC
+    while (found := _processes(own)) and all(map(_is_copy, found)) and time.monotonic() < deadline:
+        time.sleep(LOOK_SEC)
+    return sorted(found, key=_is_copy)
 
 
 class _Open(NamedTuple):
@@ -194,7 +218,7 @@ def check(own: set[int]) -> None:
     Args:
         own: numbers of the processes that are ours, besides the init.
     """
-    processes = _processes(own | {INIT})  # first: a process in the background has a thread here
+    processes = _remaining(own | {INIT})  # first: a process in the background has a thread here
     if processes:
         _check_tracker(processes)
         raise NotCopied(f"process {processes[0]} is running: end it")
