@@ -20,6 +20,7 @@
 #include "container/record_copies.h"
 #include "container/start.h"
 #include "container/sync.h"
+#include "sandbox/terminal.h"
 #include "spec/annotations.h"
 
 static int connect_init(int dir, const struct record *record, struct error *err)
@@ -39,7 +40,8 @@ static int connect_init(int dir, const struct record *record, struct error *err)
 
 int start_program(int channel, struct error *err)
 {
-    int ret = sync_send(channel, SYNC_START);
+    const struct winsize size = terminal_callers_size();
+    int ret = sync_send_start(channel, &size);
     if (ret < 0)
         return error_text(err, ret, "the container's first process has ended");
     int answer;

@@ -15,10 +15,11 @@
 /* `message` is a sync_word, with the detail of the error above it. */
 #define MESSAGE_BITS 8
 #define KIND_BITS    8
+#define COLUMNS_BITS 16
 
 struct packet {
     int message;
-    int code;
+    int code; /* of the error; with SYNC_START: the columns of a terminal, and its rows above them */
     char text[ERROR_TEXT_MAX];
 };
 
@@ -29,13 +30,24 @@ int sync_pair(int sockets[2], struct error *err)
     return 0;
 }
 
-int sync_send(int fd, enum sync_message message)
+static int send_words(int fd, const int *words, size_t size)
 {
-    int word = message;
-    if (RETRY(send(fd, &word, sizeof(word), MSG_NOSIGNAL)) >= 0)
+    if (RETRY(send(fd, words, size, MSG_NOSIGNAL)) >= 0)
         return 0;
     /* If a process died with a message of the runtime unread, the connection is reset. */
     return errno == ECONNRESET ? -EPIPE : -errno;
+}
+
+int sync_send(int fd, enum sync_message message)
+{
+    const int word = message;
+    return send_words(fd, &word, sizeof(word));
+}
+
+int sync_send_start(int fd, const struct winsize *size)
+{
+    const int words[] = {SYNC_START, (int)((unsigned)size->ws_row << COLUMNS_BITS | size->ws_col)};
+    return send_words(fd, words, sizeof(words));
 }
 
 int sync_send_root(int fd, int root)
@@ -71,8 +83,9 @@ int sync_ask_for_senders(int fd, struct error *err)
                : 0;
 }
 
-/* The sender of a message, or the descriptor that came with it. */
+/* The sender of a message, or the descriptor or number that came with it. */
 struct beside {
+    int code;
     int type; /* SCM_CREDENTIALS or SCM_RIGHTS; 0: nothing is wanted, and the kernel drops what is sent */
     struct ucred sender;
     int descriptor;
@@ -127,6 +140,7 @@ static int sync_receive_beside(int fd, struct beside *beside, struct error *err)
     int message = (int)(sent & ((1U << MESSAGE_BITS) - 1));
     if (n < (ssize_t)sizeof(int) || message <= SYNC_END || message > SYNC_LAST)
         return error_set(err, -EPROTO, "receive from the container's process");
+    beside->code = p.code;
     if (has_reason(message) && err != NULL) {
         p.text[sizeof(p.text) - 1] = '\0';
         memcpy(err->text, p.text, sizeof(err->text));
@@ -172,9 +186,9 @@ int sync_unexpected(int message, struct error *err)
                                : error_text(err, -EPROTO, "unexpected message %d", message);
 }
 
-int sync_expect(int fd, enum sync_message wanted, struct error *err)
+static int expect_beside(int fd, enum sync_message wanted, struct beside *beside, struct error *err)
 {
-    int got = sync_receive(fd, err);
+    int got = sync_receive_beside(fd, beside, err);
     if (got < 0)
         return got;
     if (got == (int)wanted)
@@ -184,4 +198,20 @@ int sync_expect(int fd, enum sync_message wanted, struct error *err)
     if (got == SYNC_END)
         return error_text(err, -ECONNRESET, "the other side ended unexpectedly");
     return error_text(err, -EPROTO, "unexpected message %d instead of %d", got, (int)wanted);
+}
+
+int sync_expect(int fd, enum sync_message wanted, struct error *err)
+{
+    struct beside nothing = {0};
+    return expect_beside(fd, wanted, &nothing, err);
+}
+
+int sync_expect_start(int fd, struct winsize *size, struct error *err)
+{
+    struct beside beside = {0};
+    int ret = expect_beside(fd, SYNC_START, &beside, err);
+    const unsigned sent = ret == 0 ? (unsigned)beside.code : 0;
+    *size =
+        (struct winsize){.ws_row = (unsigned short)(sent >> COLUMNS_BITS), .ws_col = (unsigned short)sent};
+    return ret;
 }

@@ -4,6 +4,7 @@
  * executed. */
 #pragma once
 
+#include <sys/ioctl.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -48,6 +49,10 @@ int sync_pair(int sockets[2], struct error *err);
 /* Send a message without a reason. Return 0 or a negative errno; -EPIPE if the other side is gone. */
 int sync_send(int fd, enum sync_message message);
 
+/* Send SYNC_START with the size of the caller's terminal; 0 rows and columns: not known. Return as sync_send
+ * does. */
+int sync_send_start(int fd, const struct winsize *size);
+
 /* Send SYNC_ROOT. Return as sync_send does. */
 int sync_send_root(int fd, int root);
 
@@ -73,6 +78,10 @@ int sync_ask_for_senders(int fd, struct error *err);
 /* Receive as sync_receive does. *sender is the pid of the sender in the pid namespace of the runtime, or
  * 0. */
 int sync_receive_from(int fd, pid_t *sender, struct error *err);
+
+/* Receive exactly SYNC_START, as sync_expect does. *size becomes the size that came with it, or of 0 rows and
+ * columns: an older runtime sends none. */
+int sync_expect_start(int fd, struct winsize *size, struct error *err);
 
 /* Receive as sync_receive does. With SYNC_ROOT, *root becomes the descriptor, which the caller closes. */
 int sync_receive_root(int fd, int *root, struct error *err);

@@ -25,6 +25,20 @@
 /* The bytes that accompany the descriptor. Engines want at least one byte, and fewer than 4096. */
 static const char message_name[] = "/dev/ptmx";
 
+struct winsize terminal_callers_size(void)
+{
+    struct winsize size;
+    return ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 ? size : (struct winsize){0};
+}
+
+void terminal_give_size(const struct winsize *size)
+{
+    struct winsize now;
+    const bool known = size->ws_row != 0 && size->ws_col != 0;
+    if (known && ioctl(STDIN_FILENO, TIOCGWINSZ, &now) == 0 && now.ws_row == 0 && now.ws_col == 0)
+        (void)ioctl(STDIN_FILENO, TIOCSWINSZ, size);
+}
+
 int terminal_plan(const struct spec_process *process, const char *console_socket, bool foreground,
                   struct terminal_plan *out, struct error *err)
 {
@@ -41,8 +55,8 @@ int terminal_plan(const struct spec_process *process, const char *console_socket
     out->rows = (unsigned short)process->console_size.height;
     out->columns = (unsigned short)process->console_size.width;
     /* Set the size now, because the program may ask for it before the relay runs. */
-    struct winsize size;
-    if (foreground && out->rows == 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0) {
+    if (foreground && out->rows == 0) {
+        const struct winsize size = terminal_callers_size();
         out->rows = size.ws_row;
         out->columns = size.ws_col;
     }

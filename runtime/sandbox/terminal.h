@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
 
 struct error;
@@ -23,6 +24,14 @@ struct terminal_plan {
  * console socket. Return 0 or a negative errno. *out owns its descriptors until terminal_release. */
 int terminal_plan(const struct spec_process *process, const char *console_socket, bool foreground,
                   struct terminal_plan *out, struct error *err);
+
+/* Parent: return the size of the terminal that is standard input, or of 0 rows and columns. */
+struct winsize terminal_callers_size(void);
+
+/* Child, before the program: give its terminal, which is standard input, this size, unless it has one or the
+ * size is unknown. An engine tells the size after `start` has returned: too late for a program that asks
+ * first. A failure is ignored. */
+void terminal_give_size(const struct winsize *size);
 
 /* Close the plan's descriptors. It may be called twice. */
 void terminal_release(struct terminal_plan *plan);

@@ -361,6 +361,21 @@ receive_terminal() {
     [[ $(tr -d '\r' <received | sed -n 2,4p) == $'/dev/pts/0\n31 97\nc' ]]
 }
 
+@test "process.terminal: without a requested size it has that of the terminal on which start was typed" {
+    make_bundle sh -c 'stty size; echo end; sleep 1000'
+    for size in pass 'process["consoleSize"] = {"height": 31, "width": 97}'; do
+        configure "process['terminal'] = True; $size"
+        rm -f socket received
+        receive_terminal "$PWD/socket" received
+        runtime create --bundle bundle --console-socket socket box </dev/null >out 2>err
+        expect 0 "$TESTS/lib/pty" --size 33x99 -- "$RUNTIME" start box
+        wait_for grep -q '^end' received
+        tr -d '\r' <received | sed -n 2p >>sizes
+        runtime delete --force box
+    done
+    [[ $(<sizes) == $'33 99\n31 97' ]]
+}
+
 @test "process.terminal: the path of the console socket may be longer than sun_path" {
     make_bundle_with 'process["terminal"] = True' sh -c 'echo hello; sleep 1000'
     long=$PWD/$(printf 'd%.0s' {1..150})

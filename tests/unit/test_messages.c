@@ -48,8 +48,28 @@ static void test_two_descriptors(void)
     close(ends[1]);
 }
 
+static void test_size_of_terminal(void)
+{
+    const struct winsize sent = {.ws_row = 65535, .ws_col = 40000};
+    struct winsize size = {.ws_row = 1};
+    int ends[2];
+    if (sync_pair(ends, &error) < 0)
+        bail_out("%s", error.text);
+    is_int(sync_send_start(ends[0], &sent), 0, "start is sent with a size");
+    is_int(sync_expect_start(ends[1], &size, &error), 0, "… and received");
+    ok(size.ws_row == 65535 && size.ws_col == 40000, "… with its size");
+    is_int(sync_send_start(ends[0], &sent), 0, "it is sent again");
+    is_int(sync_expect(ends[1], SYNC_START, &error), 0, "a reader that knows no size takes it as start");
+    is_int(sync_send(ends[0], SYNC_START), 0, "start is sent without a size, as by an older runtime");
+    is_int(sync_expect_start(ends[1], &size, &error), 0, "… and received");
+    ok(size.ws_row == 0 && size.ws_col == 0, "… with no size");
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     test_two_descriptors();
+    test_size_of_terminal();
     return done_testing();
 }

@@ -19,6 +19,7 @@
 #include "container/process.h"
 #include "container/record.h"
 #include "container/sync.h"
+#include "sandbox/terminal.h"
 
 /* The exit status of a process that could not execute its program. Shells use it for "not found". */
 #define EXIT_NO_PROGRAM 127
@@ -83,12 +84,17 @@ static int wait_for_start(const struct init_context *c)
     if (c->start_socket < 0)
         return sync_expect(c->sync, SYNC_START, &err) == 0 ? c->sync : -1;
     for (;;) {
+        struct winsize size;
         int fd = RETRY(accept4(c->start_socket, NULL, NULL, SOCK_CLOEXEC));
         if (fd < 0)
             return -1;
         /* Another program connected, or a start was killed before it sent anything. Wait for the next one. */
-        if (sync_expect(fd, SYNC_START, &err) == 0) {
+        if (sync_expect_start(fd, &size, &err) == 0) {
+            const struct process_plan *process = &c->plan->process;
             close(c->start_socket);
+            /* A filter that is in force already may not allow it. */
+            if (c->plan->has_process && process->terminal.wanted && !process_loads_early(process))
+                terminal_give_size(&size);
             return fd;
         }
         close(fd);
