@@ -182,6 +182,14 @@ def test_timeout() -> None:
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.root
+def test_a_killed_program_has_used_what_it_has_used() -> None:
+    code = "import time\nx = b'x' * (60 << 20)\nwhile time.process_time() < 0.4: pass\ntime.sleep(1000)"
+    for _ in range(4):  # the third one is in a container that waited for it
+        used = run_code(code, name="main.py", timeout_sec=4).usage
+        assert (used.cpu_sec > 0.35, used.peak_memory_mb) == (True, None)
+
+
 def test_an_endless_flood_of_output_ends_with_the_time() -> None:
     done = run_code("while True: print('x' * 1000)", timeout_sec=1, output_limit=10)
     assert done.timed_out

@@ -304,6 +304,7 @@ class Container:
         deadline = time.monotonic() + timeout + (patience or 0)
         late = math.inf
         self.interrupted = False
+        self._peak = None  # until this answer has come
         while True:
             begun = self.version is not None
             message = self._message(mark if begun else GREETING)
@@ -531,13 +532,13 @@ class Container:
         self.streams.drain()
         self._close()
 
-    def _reap(self) -> None:
+    def _reap(self, spent_sec: float = 0.0) -> None:
         end = self._process.reap()
         self._code, cpu_sec = end or children.End(-1, 0.0)
         self._status.read()
         if end is None and self._status.code is not None:
             self._code = self._status.code
-        self._usage = Usage(time.monotonic() - self._began, cpu_sec, self._peak)
+        self._usage = Usage(time.monotonic() - self._began, max(cpu_sec, spent_sec), self._peak)
 
     @property
     def cold(self) -> ColdStart | None:
@@ -590,6 +591,8 @@ class Container:
         """End the container, if it has not ended, and remove it."""
         if self._usage is None:
             deadline = time.monotonic() + GRACE_SEC
+            # The kernel does not count the time of processes that it ends because their init is killed.
+            spent_sec = self._read_cpu()
             self._end()
             # A runtime that is still creating the container finds it gone, and ends by itself. A runtime that had not
             # begun yet creates it after all: then the container has to be killed again.
@@ -598,7 +601,7 @@ class Container:
             if not self._process.has_ended(0.0):
                 self._process.send_signal(signal.SIGKILL)
                 self._end()
-            self._reap()
+            self._reap(spent_sec)
             try:
                 self.streams.drain()
             finally:  # the callback for output may raise, and may be the reason for this call
