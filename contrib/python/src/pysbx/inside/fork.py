@@ -75,7 +75,7 @@ def _processes(own: set[int]) -> list[str]:
 def _is_copy(process: str) -> bool:
     """Tell whether a process is a fork of this one that has executed no program, or ends."""
     found = []
-    for number in ("self", process.split()[0]):
+    for number in ("self", process.split(maxsplit=1)[0]):
         with contextlib.suppress(OSError), open(f"/proc/{number}/cmdline", "rb") as file:
             found.append(file.read())
     return found[-1] in (b"", found[0])  # it has no memory any more while it ends
@@ -84,11 +84,11 @@ def _is_copy(process: str) -> bool:
 def _remaining(own: set[int]) -> list[str]:
     """Return the processes that live, after those have ended that connected a command or a terminal with the host.
 
-    Such a process is a copy of this one, and goes on for a moment after the host has heard of the end. A program that
-    runs comes first, because it is what its user can end.
+    Such a process is a copy of this one. It goes on for a moment after the host has heard of the end, and so do the
+    programs of a terminal that is closed. A program that runs comes first, because it is what its user can end.
     """
     deadline = time.monotonic() + ENDING_SEC
-    while (found := _processes(own)) and all(map(_is_copy, found)) and time.monotonic() < deadline:
+    while any(map(_is_copy, found := _processes(own))) and time.monotonic() < deadline:
         time.sleep(LOOK_SEC)
     return sorted(found, key=_is_copy)
 
