@@ -202,6 +202,16 @@ config["annotations"] = {"run.oci.seccomp_bpf_data": base64.b64encode(struct.pac
     is_refused "run.oci.seccomp_bpf_data" 'config["annotations"] = {"run.oci.seccomp_bpf_data": "not base64"}'
 }
 
+@test "without libseccomp: the error says what to install" {
+    library=$(ldconfig -p | sed -n 's/^.*libseccomp\.so\.2 (libc6,x86-64) => //p')
+    make_bundle true
+    configure 'seccomp("ALLOW", rule("ERRNO", "acct", errnoRet=int(arguments[0])))' $((3000 + RANDOM % 1000))
+    # shellcheck disable=SC2016 # of the inner shell
+    fails 1 "install libseccomp 2.5 or later" unshare --mount \
+        sh -c 'mount --bind /dev/null "$1" && shift && exec "$@"' sh "$library" "$RUNTIME" run --bundle bundle box
+    stderr_has "libseccomp.so.2: file too short"
+}
+
 @test "cache: the second container with a profile uses the first one's filter, another profile does not" {
     make_cached_bundle
     prints refused run_box

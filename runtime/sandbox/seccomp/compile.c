@@ -162,8 +162,8 @@ static int seccomp_load_library(struct arena *a, const char **path, struct error
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
         return error_text(err, -ENOTSUP,
-                          "linux.seccomp: the profile must be compiled, but '%s' (2.5 or later) cannot be "
-                          "loaded: %s",
+                          "linux.seccomp: the profile must be compiled, but '%s' cannot be loaded: %s: "
+                          "install libseccomp 2.5 or later",
                           LIBRARY, dlerror());
 #define SLOT(name) {"seccomp_" #name, &lib.name},
     const struct {
