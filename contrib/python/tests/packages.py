@@ -37,8 +37,8 @@ def make_project(folder: Path, name: str, source: str, version: str = "1.0") -> 
     return folder
 
 
-def make_wheel(folder: Path, name: str, version: str, source: str, requires: str = "") -> Path:
-    """Write a wheel with one package."""
+def make_wheel(folder: Path, name: str, version: str, source: str, requires: str = "", *, program: str = "") -> Path:
+    """Write a wheel with one package, whose main() may be a program too."""
     path = folder / f"{name}-{version}-py3-none-any.whl"
     about = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
@@ -48,6 +48,8 @@ def make_wheel(folder: Path, name: str, version: str, source: str, requires: str
         f"{about}/METADATA": metadata,
         f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
+    if program:
+        files[f"{about}/entry_points.txt"] = f"[console_scripts]\n{program} = {name}:main\n"
     record = [f"{about}/RECORD,,"]
     with zipfile.ZipFile(path, "w") as wheel:
         for file, text in files.items():

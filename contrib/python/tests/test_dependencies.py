@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pysbx import DependencyInstallError, SandboxOptionError, run_code, sandbox
+from pysbx import DependencyInstallError, Sandbox, SandboxOptionError, run_code, sandbox
 from pysbx.base import directories
 from pysbx.container.interpreter import AUTHORITIES, host_interpreter
 from pysbx.machine import cleaning
@@ -79,6 +79,18 @@ def test_the_host_is_unchanged(wheels: Path) -> None:
     assert before == {path: sorted(os.listdir(path)) for path in sys.path if os.path.isdir(path)}
     with pytest.raises(ModuleNotFoundError):
         __import__("thing")
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_programs_of_packages_can_be_called_by_name(installer: Literal["pip", "uv"], tmp_path: Path) -> None:
+    make_wheel(tmp_path, "speaks", "1.0", "def main(): print('spoken')", program="speak")
+    make_wheel(tmp_path, "later", "1.0", "def main(): print('later')", program="speak-later")
+    with Sandbox(dependencies=["speaks"], wheels=str(tmp_path), installer=installer) as session:
+        assert session.shell("speak").stdout == "spoken\n"
+        session.install("later")
+        assert session.shell("speak-later && speak").stdout == "later\nspoken\n"
+        source = "import subprocess; subprocess.run(['speak-later'])"
+        assert session.run(source).stdout == "later\n"
 
 
 def test_a_set_is_read_only_in_the_job(wheels: Path) -> None:

@@ -214,12 +214,13 @@ def directories(options: Options, paths: Iterable[str]) -> list[str]:
 
 def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]) -> list[str]:
     """Return process.env of the OCI configuration."""
+    paths = tuple(paths)
     beside = os.path.dirname(interpreter.program)
     usual = (*PROGRAMS, payload.TARGET + payload.PROGRAMS)
     search = (*interpreter.search, *(name for name in usual if name not in interpreter.search))
     variables = {
-        # As in an environment that is activated: python3, and what is installed beside it, come first.
-        "PATH": ":".join(search if beside in search else (beside, *search)),
+        # As in an environment that is activated: programs of packages, python3, and what is installed beside it.
+        "PATH": ":".join((*(f"{path}/bin" for path in paths), *(() if beside in search else (beside,)), *search)),
         "HOME": "/work",
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",

@@ -47,11 +47,14 @@ def add(request: dict[str, Any]) -> dict[str, Any]:
             with open(path, "r+b" if offset else "wb") as file:
                 file.seek(offset)
                 file.write(content)
+            if name.startswith("bin/"):  # the modes of files do not come with them
+                os.chmod(path, 0o755)
     except OSError as error:
         return {"error": describe(error)}
     if SITE not in sys.path:
         sys.path.append(SITE)
         before = os.environ.get("PYTHONPATH", "")
         os.environ["PYTHONPATH"] = f"{before}:{SITE}" if before else SITE
+        os.environ["PATH"] = f"{SITE}/bin:{os.environ.get('PATH', os.defpath)}"
     importlib.invalidate_caches()
     return {}
