@@ -171,9 +171,9 @@ static int write_pages(const struct tracee *t, struct dump_contents *contents,
     return out.count > 0 ? flush(&out, err) : 0;
 }
 
-/* Return from where on its stack is used: signals may overwrite what is more than 128 bytes below the pointer
- * (System V ABI for x86-64, 3.2.2). Return 0 if that is not known: the alternate stack of a signal handler
- * may be in the middle of the stack. */
+/* Return from where on its stack is used: from 128 bytes below the pointer (System V ABI for x86-64, "The
+ * Stack Frame"). Signals may overwrite what is lower. Return 0 if that is not known, because the alternate
+ * stack of a signal handler may be in the middle of the stack. */
 static uint64_t stack_used(const struct snapshot_thread *thread)
 {
     return (thread->altstack_flags & SS_ONSTACK) == 0 ? thread->rsp - 128 : 0;

@@ -111,7 +111,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct found *)a)->path, ((const struct found *)b)->path);
 }
 
-/* Find all files. A file that is not found is saved by its content. */
+/* Find all files. A file that is not found is saved by its content. The base is no file of the container. */
 static int find_all(struct dump_places *places, const struct dump_request *request, struct dump_vmas *vmas,
                     struct found *found, size_t *count, struct error *err)
 {
@@ -120,9 +120,10 @@ static int find_all(struct dump_places *places, const struct dump_request *reque
     for (size_t i = 0; i < vmas->file_count; i++) {
         struct found *f = &found[*count];
         bool data = of_session && !has_code(vmas, i);
-        int ret = look_up(places, &vmas->files[i], data, &f->path, &f->identity, err);
-        bool missing = ret == 0 && f->path == NULL;
-        if (missing && request->base != NULL && is_same_file(&request->base->file, &vmas->files[i]))
+        bool is_base = request->base != NULL && is_same_file(&request->base->file, &vmas->files[i]);
+        int ret = is_base ? 0 : look_up(places, &vmas->files[i], data, &f->path, &f->identity, err);
+        bool missing = ret == 0 && (is_base || f->path == NULL);
+        if (is_base)
             note_base(places->arena, vmas, i);
         if (missing)
             ret = take_content(vmas, i, of_session, err);
