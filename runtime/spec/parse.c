@@ -1,6 +1,7 @@
 /* The interface of the room: decode a text into structures, and look up values in a spec. */
 #include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -18,26 +19,52 @@ static void make_destinations_absolute(struct arena *a, struct spec_mounts *moun
             mounts->items[i].destination = arena_printf(a, "/%s", mounts->items[i].destination);
 }
 
-/* Return whether the list has another entry for the same variable behind entry `i`. */
-static bool is_set_again(const struct str_list *env, size_t i)
+static size_t name_length(const char *entry)
 {
-    const size_t length = strcspn(env->items[i], "=");
-    for (size_t j = i + 1; j < env->count; j++)
-        if (strncmp(env->items[j], env->items[i], length) == 0 && env->items[j][length] == '=')
-            return true;
-    return false;
+    return strcspn(entry, "=");
+}
+
+/* Order entries of an environment by their names, and those of one name as they are in the environment. */
+static int compare_names(const void *left, const void *right)
+{
+    const char **const *one = left, **const *other = right;
+    const size_t length = name_length(**one), other_length = name_length(**other);
+    int order = strncmp(**one, **other, length < other_length ? length : other_length);
+    if (order == 0)
+        order = (length > other_length) - (length < other_length);
+    return order != 0 ? order : (*one > *other) - (*one < *other);
+}
+
+/* Set the entries to NULL whose variable is set again behind them. An image chooses how many entries there
+ * are, so each one is not compared with all the others. */
+static void drop_replaced(struct arena *a, const char **items, size_t count)
+{
+    const char ***sorted = arena_alloc(a, (count + 1) * sizeof(*sorted));
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &items[i];
+    qsort(sorted, count, sizeof(*sorted), compare_names);
+    const char *last = NULL; /* entry that sets the variable of the entries before it in the order */
+    for (size_t i = count; i-- > 0;) {
+        const char *entry = *sorted[i];
+        const size_t length = name_length(entry);
+        if (last != NULL && name_length(last) == length && strncmp(last, entry, length) == 0)
+            *sorted[i] = NULL;
+        else if (entry[length] == '=')
+            last = entry;
+    }
 }
 
 /* If a variable is set twice, the last one counts, as with runc and crun. getenv(3) would find the first.
  * Entries without a name, "" and "=x", are left out as with crun, because images have them by mistake. An
  * entry without "=" reaches the program unchanged: execve(2) has no rule. */
-static void tidy_environment(struct spec_process *process)
+static void tidy_environment(struct arena *a, struct spec_process *process)
 {
     struct str_list *env = &process->env;
     const char **items = (const char **)(uintptr_t)env->items;
+    drop_replaced(a, items, env->count);
     size_t kept = 0;
     for (size_t i = 0; i < env->count; i++)
-        if (strcspn(items[i], "=") > 0 && !is_set_again(env, i))
+        if (items[i] != NULL && name_length(items[i]) > 0)
             items[kept++] = items[i];
     env->count = kept;
 }
@@ -59,7 +86,7 @@ int spec_parse(struct arena *a, const char *text, size_t size, struct spec **out
         spec->linux_ = ARENA_NEW(a, struct spec_linux);
     make_destinations_absolute(a, &spec->mounts);
     if (spec->process != NULL)
-        tidy_environment(spec->process);
+        tidy_environment(a, spec->process);
     *out = spec;
     return 0;
 }
@@ -84,7 +111,7 @@ int spec_parse_process(struct arena *a, const char *text, size_t size, struct sp
     if (ret < 0)
         return ret;
     *out = process;
-    tidy_environment(*out);
+    tidy_environment(a, *out);
     return 0;
 }
 

@@ -1,5 +1,7 @@
 /* spec/spec.h, the parser: every object of config.json reaches its structure, and every wrong value is an
  * error. */
+#include <time.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "spec/spec.h"
@@ -71,6 +73,29 @@ static void test_process(void)
 
     p = must_parse("\"process\":{\"cwd\":\"/\",\"capabilities\":null}")->process;
     ok(p->capabilities == NULL && !p->oom_score_adj.set, "null and absent are the same");
+}
+
+/* An image chooses its environment. */
+static void test_environment(void)
+{
+    const struct str_list *env =
+        &must_parse(
+             "\"process\":{\"cwd\":\"/\",\"env\":[\"A=1\",\"AB=1\",\"B\",\"A=2\",\"C\",\"=x\",\"B=3\",\"A\","
+             "\"\",\"AB=1\"]}")
+             ->process->env;
+    static const char *const kept[] = {"A=2", "C", "B=3", "A", "AB=1"};
+    ok(env->count == 5, "process.env: a variable that is set twice is there once");
+    for (size_t i = 0; i < 5 && i < env->count; i++)
+        is_str(env->items[i], kept[i], "... the last one: %s", kept[i]);
+
+    const size_t many = 200000, size = many * 12;
+    char *text = arena_alloc(&arena, size), *end = text;
+    for (size_t i = 0; i < many; i++)
+        end += snprintf(end, size - (size_t)(end - text), "%s\"V%zu=\"", i > 0 ? "," : "", i);
+    const clock_t begin = clock();
+    env = &must_parse(arena_printf(&arena, "\"process\":{\"cwd\":\"/\",\"env\":[%s]}", text))->process->env;
+    ok(env->count == many && clock() - begin < 5 * CLOCKS_PER_SEC,
+       "process.env: many variables take no time");
 }
 
 static void test_document(void)
@@ -319,6 +344,7 @@ static void test_wrong(void)
 int main(void)
 {
     test_process();
+    test_environment();
     test_document();
     test_linux();
     test_resources();
