@@ -30,7 +30,7 @@ METHODS = {
     "_repr_javascript_": "application/javascript",
 }
 PLAIN = "text/plain"
-MAX_TEXT = 64 * 1024
+MAX_TEXT, MAX_MARK = 64 * 1024, 64
 # The classes whose objects have no other form, and whose repr() runs no other code.
 PLAIN_TYPES = (int, float, complex, bool, str, bytes)
 # Of a printed table: the stream is no terminal, and a model cannot ask for the rest.
@@ -110,19 +110,29 @@ def _keep(bundle: dict[str, str], identifier: str = "", *, update: bool = False)
     _room -= size
 
 
+def _cut(text: str) -> str:
+    """Return a text as an answer may have it: of a longer one the beginning and the end, with a mark between them."""
+    global _left_out  # noqa: PLW0603 (the state of a run)
+    if len(text) <= MAX_TEXT:
+        return text
+    _left_out += 1
+    half = (MAX_TEXT - MAX_MARK) // 2
+    return f"{text[:half]}\n[truncated: {len(text) - 2 * half} characters left out]\n{text[-half:]}"
+
+
 def _plain(value: Any, bundle: dict[str, str]) -> str:
     """Return an object as plain text: by its bundle, or as the prompt shows it."""
     text = bundle.get(PLAIN)
     if text is None:
         text = repr(value)
-    return text[:MAX_TEXT]
+    return _cut(text)
 
 
 def show_value(value: Any) -> str:
     """Keep the value of a last expression if it has a form besides plain text, and return the latter."""
     # Not with "in": the class of a class may compare, or refuse to hash.
     if any(type(value) is one for one in PLAIN_TYPES) or figures.output_value(value):
-        return repr(value)[:MAX_TEXT]
+        return _cut(repr(value))
     bundle = bundle_of(value)
     with figures.quiet():
         text = _plain(value, {})
