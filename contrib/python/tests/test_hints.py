@@ -213,7 +213,8 @@ def test_a_hint_does_not_ask_for_what_the_program_does_already() -> None:
     assert hint_for(*missing, options=options) is None
     of_driver = ("OperationalError", 'could not translate host name "host.example" to address: Unknown')
     of_redis = ("ConnectionError", "Error -3 connecting to host.example:6379. Temporary failure in name resolution.")
-    for kind, message in (no_name, of_driver, of_redis):
+    of_aiohttp = ("aiohttp.client_exceptions.ClientConnectorDNSError", "[Temporary failure in name resolution]")
+    for kind, message in (no_name, of_driver, of_redis, of_aiohttp):
         assert "has no network: allow_network" in str(hint_for(kind, message, options=make_options()))
         assert "has no DNS: only clients that use the proxy" in str(hint_for(kind, message, options=options))
     done = run_code("import socket; socket.getaddrinfo('other.example', 80)", allow_network=["host.example"])
@@ -242,6 +243,7 @@ def test_a_refusal_by_the_server_itself_has_no_hint() -> None:
 def test_the_closest_name() -> None:
     assert hint("AttributeError", "'list' object has no attribute 'appendd'", dir([])) == "did you mean 'append'?"
     assert hint("AttributeError", "'list' object has no attribute 'zzz'", dir([])) is None
+    assert hint("AttributeError", "'DataFrame' object has no attribute 'append'", ["pipe", "apply"]) is None
 
 
 def test_the_closest_of_many_names() -> None:

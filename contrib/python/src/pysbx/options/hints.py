@@ -70,7 +70,10 @@ OPTIONAL = (
 AWAIT = "await needs an `async def`: asyncio.run() calls that"
 NO_NETWORK = "the sandbox has no network: {network}"
 NO_PART = "is not in the sandbox, but the package around it is: another version may have it"
-NO_NAMES = "the sandbox has no DNS: only clients that use the proxy of HTTP_PROXY and ALL_PROXY reach a host"
+NO_NAMES = (
+    "the sandbox has no DNS: only clients that use the proxy of HTTP_PROXY and ALL_PROXY reach a host, "
+    "as aiohttp's ClientSession(trust_env=True) does"
+)
 # The words of drivers of databases.
 NOT_FOUND = r".*(?:could not translate host name|[Nn]ame resolution|Name or service not known)"
 NO_FILE = "a sandbox has files of its own: {files}"
@@ -164,7 +167,7 @@ def _unassigned(match: re.Match[str], names: Iterable[str]) -> str:
 def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
     if match["object"] == "NoneType":
         return "the value is None: a call before has returned nothing"
-    return closest(match["name"], names)
+    return closest(match["name"], names, cutoff=0.7)
 
 
 def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
@@ -242,7 +245,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("gaierror", r"", NO_NETWORK),
     ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", NO_NETWORK),
     ("ConnectError", r".*\[Errno (-\d|97|101)\]", NO_NETWORK),
-    ("ConnectionError", NOT_FOUND, NO_NETWORK),
+    *((kind, NOT_FOUND, NO_NETWORK) for kind in ("ConnectionError", "ClientConnectorError", "ClientConnectorDNSError")),
     ("OperationalError", NOT_FOUND, NO_NETWORK),
     *((kind, PRIVATE, "the host is in a private network: {private}") for kind in REFUSED),
     *((kind, ELSEWHERE, "the name leads to this machine, or to none: use another name") for kind in REFUSED),
