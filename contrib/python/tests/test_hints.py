@@ -28,6 +28,7 @@ Traceback (most recent call last):
     return [1][3]
 IndexError: list index out of range
 """
+COLOURED = "\x1b[0;31mModuleNotFoundError\x1b[0m"
 NOTEBOOK = """\x1b[0;31m---------------------------------------------------------------------------\x1b[0m
 \x1b[0;31mNameError\x1b[0m                                 Traceback (most recent call last)
 Cell \x1b[0;32mIn[3], line 2\x1b[0m
@@ -121,6 +122,15 @@ def test_a_local_name_that_was_misspelt() -> None:
         ),
         ("ModuleNotFoundError", "No module named 'google.protobuf'", "protobuf"),
         ("ImportError", "Missing optional dependency 'tabulate'.  Use pip or conda", 'dependencies=["tabulate"]'),
+        ("ImportError", "Using a URI string requires 'sqlalchemy' version '2.0' or newer.", '["sqlalchemy"]'),
+        ("ImportError", "Install it with `pip install fsspec` to use it", 'dependencies=["fsspec"]'),
+        ("ImportError", "Please run `pip install 'accelerate>=0.26.0'`", 'dependencies=["accelerate"]'),
+        ("ModuleNotFoundError", "Excel export requires 'xlsxwriter' not found.\n… `pip install xlsxwriter`.", "xlsxw"),
+        ("polars.exceptions.ModuleUpgradeRequiredError", "altair>=5.4.0 is required for `.plot`", '["altair"]'),
+        *(
+            (f"{module}.exceptions.{kind}", f"…\n---\n{COLOURED}: No module named 'six'\n", 'dependencies=["six"]')
+            for module, kind in (("nbclient", "CellExecutionError"), ("papermill", "PapermillExecutionError"))
+        ),
         ("AttributeError", "The '.style' accessor requires jinja2", 'dependencies=["jinja2"]'),
         ("ImportError", "`Import openpyxl` failed.  Use pip or conda", 'dependencies=["openpyxl"]'),
         ("ImportError", "Unable to find a usable engine; tried using: 'pyarrow', 'fastparquet'.", '["pyarrow"]'),
@@ -257,6 +267,14 @@ def test_names_made_to_be_hard_to_compare(length: int) -> None:
     name, *names = ("".join(source.choices("ab", k=length)) for _ in range(3000))
     began = time.thread_time()
     hint("NameError", f"name '{name}' is not defined", names)
+    assert time.thread_time() - began < 0.5
+
+
+@pytest.mark.parametrize("kind", ["ImportError", "CellExecutionError"])
+@pytest.mark.parametrize("part", ["x", "x.-", "a>=", "pip install ", "requires '", "aError: \n"])
+def test_messages_made_to_be_hard_to_read(kind: str, part: str) -> None:
+    began = time.thread_time()
+    hint(kind, part * (50_000 // len(part)))
     assert time.thread_time() - began < 0.5
 
 

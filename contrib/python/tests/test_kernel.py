@@ -160,6 +160,7 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
         "raise ImportError('Missing optional dependency ' + repr('a_part') + '.')": (
             f"module 'a_part' is not in the sandbox: {again('--with a_part')}"
         ),
+        "raise ImportError('use `pip install a_part`')": f"a package is missing or too old: {again('--with a_part')}",
         "%run none.py": files,
         "%load none.py": files,
         "import socket; socket.getaddrinfo('x.example', 1)": no_network,

@@ -67,6 +67,12 @@ PART_OF_PYTHON = "belongs to Python itself, and the Python of the sandbox lacks 
 OPTIONAL = (
     r".*?(?:[Mm]issing optional dependency '|`Import |tried using: '|(?=matplotlib is required))(?P<name>\w[\w.-]*)"
 )
+# The words of polars and others, for one that is missing or too old. An extra is no package of its own.
+TO_INSTALL = (
+    r".*?(?:\bpip3? install (?:-U |--upgrade )?[\"']?|\brequires '(?=[\w.-]{1,60}' version)"
+    r"|\b(?=[\w.-]{1,60}>=[\d.]{1,20} is required))(?P<name>[A-Za-z](?:[\w.-]{0,60}\w)?)(?=[`\"'<>=~!]|\.?\s*$)"
+)
+OUTSIDE = "a package is missing or too old: {}"
 AWAIT = "await needs an `async def`: asyncio.run() calls that"
 NO_NETWORK = "the sandbox has no network: {network}"
 NO_PART = "is not in the sandbox, but the package around it is: another version may have it"
@@ -200,6 +206,15 @@ def _not_installed(match: re.Match[str], names: Iterable[str]) -> str:
     return f"pip could not install it in the sandbox: {current().package(found[0][1])}"
 
 
+def _to_install(match: re.Match[str], names: Iterable[str]) -> str:
+    return OUTSIDE.format(current().package(match["name"]))
+
+
+def _in_notebook(match: re.Match[str], names: Iterable[str]) -> str:
+    found = explain(match[0])
+    return (found and found.hint) or ""
+
+
 def _no_python(match: re.Match[str], names: Iterable[str]) -> str:
     line = next(iter(names), "").lstrip()  # of a SyntaxError the only name is the line
     if line.startswith("```"):
@@ -230,6 +245,8 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
     ("ImportError", r"(?:.*: )?No module named '?(?P<name>[\w.]+)(?:'\)|$)", _missing_module),  # of python3 -m
     ("ImportError", OPTIONAL, _missing_module),
+    *((kind, TO_INSTALL, _to_install) for kind in ("ImportError", "ModuleNotFoundError", "ModuleUpgradeRequiredError")),
+    *((kind, r".*", _in_notebook) for kind in ("CellExecutionError", "PapermillExecutionError")),
     ("ImportError", r"cannot import name '(?P<name>[^']+)'", "this version of the package has no such name"),
     ("CalledProcessError", r"Command .*\bpip3?\b[' ,]+install\b(?P<rest>.*)' returned", _not_installed),
     ("KeyError", r"", "test with `in`, or use .get(key)"),
@@ -323,6 +340,8 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
     part = rf"No module named '((?!_|(?:{'|'.join(MANY)})\b)\w+\.[\w.]+)'"
     rules.append(("ModuleNotFoundError", part, f"module '{{0}}' {NO_PART}"))
     rules.append(("ImportError", OPTIONAL, f"module '{{0}}' is not in the sandbox: {words['package']}"))
+    for kind in ("ImportError", "ModuleNotFoundError", "ModuleUpgradeRequiredError"):
+        rules.append((kind, TO_INSTALL, OUTSIDE.format(words["package"].format("{0}"))))
     for kind, pattern, advice in RULES:
         # The others are about any Python.
         if not isinstance(advice, str) or not re.search("[{]|sandbox|/work", advice):
