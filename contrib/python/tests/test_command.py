@@ -342,6 +342,11 @@ def test_run_with_a_profile() -> None:
         (["run", "-m"], 2, "-m: an argument is expected"),
         (["run", "--virtualenv", "/nonexistent", "-c", "1"], 125, "pyvenv.cfg"),
         (["run", "--mount", "/nonexistent", "-c", "1"], 125, "mount '/nonexistent': No such file or directory"),
+        (
+            ["run", "--with", "six", "--wheels", "/usr/share", "--mount", "/nonexistent", "-c", "1"],
+            125,
+            "mount '/nonexistent': No such",
+        ),
         (["nonsense"], 2, "invalid choice"),
         (["help"], 2, "did you mean --help?"),
         (["rnu", "-c", "1"], 2, "did you mean run?"),

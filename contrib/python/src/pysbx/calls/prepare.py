@@ -55,6 +55,7 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
         return _bundle(options, found), ()
     if options.wheels and not Path(options.wheels).is_dir():
         raise wrong("wheels", f"'{options.wheels}' is not a directory")
+    bundle.check_sources(options.mounts)  # an installation may take minutes
     from pysbx.packages import dependencies  # noqa: PLC0415 (most sandboxes have none)
 
     wanted = dependencies.Wanted(

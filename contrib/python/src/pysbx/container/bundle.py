@@ -490,7 +490,7 @@ def _make_bundle(path: Path, config: Json, links: Iterable[tuple[str, str]], fil
     _make(path, write)
 
 
-def _check_sources(mounts: Iterable[Mount]) -> None:
+def check_sources(mounts: Iterable[Mount]) -> None:
     """Refuse mounts whose source does not exist; the runtime would name them by their index in its configuration."""
     for mount in mounts:
         try:
@@ -525,7 +525,7 @@ def prepare(
         proxies = proxy.directory_for(options.allow_network.entries, options.secrets, trusted())
         extra = (Mount(str(proxies), payload.PROXIES), *extra)
     extra = (Mount(str(payload.directory()), payload.TARGET), *extra)
-    _check_sources(options.mounts)
+    check_sources(options.mounts)
     config = configuration(options, interpreter, extra, paths)
     labelled = labels.add(config)
     # A mount point in the bundle is a file or a directory, depending on its source.
