@@ -25,7 +25,7 @@ from pysbx.network.proxy import Proxy
 from pysbx.options.network import parse_network
 
 HOSTS = ("good.example", "db.example:8080", "*.wild.example")
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
 GET = b"GET / HTTP/1.1\r\nHost: good.example\r\n\r\n"
 Addresses = list[str]
 
@@ -357,6 +357,17 @@ def test_only_one_request_goes_through_a_connection(exchange: Exchange) -> None:
             said, origin = exchange(*pieces, *rest)
             assert said.endswith(OK)
             assert origin.got.count(b"HTTP/1.1") == 1
+
+
+def test_an_answer_says_that_the_connection_ends(exchange: Exchange) -> None:
+    get = b"GET http://good.example/ HTTP/1.1\r\nHost: good.example\r\n\r\n"
+    fields = b"\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
+    for status, close in ((b"HTTP/1.1 200 OK", True), (b"HTTP/1.0 404 None", True), (b"HTTP/1.1 103 Early", False)):
+        for pieces in ((get,), (connect_to("good.example:80"), GET)):
+            said, _ = exchange(*pieces, origin=Origin(status + fields))
+            assert said.endswith(status + b"\r\nConnection: Close" * close + fields)
+    raw = b"220 ready\r\n"
+    assert exchange(connect_to("db.example:8080"), b"EHLO x\r\n", b"", origin=Origin(b"", raw))[0].endswith(raw)
 
 
 def test_bodies_end_where_the_proxy_says(exchange: Exchange) -> None:

@@ -336,6 +336,7 @@ async def speaks_http(inner: End) -> bool:
 
 async def forward(request: Request, inner: End, outer: End) -> None:
     """Pass on one request, and no byte that follows it: the next request could be for another host."""
+    inner.asked = True
     await outer.write(request.head())
     data = b""
     while not await pass_body(request, data, outer):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import resource
 import socket
 import struct
@@ -22,6 +23,9 @@ Reader: TypeAlias = asyncio.StreamReader
 Writer: TypeAlias = asyncio.StreamWriter
 
 CHUNK, FIRST = 1 << 16, 64
+LINE = 1 << 12
+FINAL = re.compile(rb"HTTP/1\.\d [2-5]")  # no interim answer: of 101, all that follows is of another protocol
+CLOSE = b"connection: close"
 # A service may take minutes for an answer; a connection without a byte either way for longer is closed.
 IDLE_SEC = 600.0
 # Seconds that the last bytes of a connection that ends may take.
@@ -142,6 +146,7 @@ class End:
     def __init__(self, account: Account) -> None:
         """Begin with nothing read."""
         self.account = account
+        self.asked = False  # for one answer of HTTP, after which the connection ends
         self.moved = 0
         self._kept = b""
         self._first = b""
@@ -253,11 +258,27 @@ class SocketEnd(End):
             self._writer.transport.abort()
 
 
+def closing(start: bytes) -> bytes:
+    """Return the beginning of an answer, which says that no other follows on its connection.
+
+    Not every server repeats the field of the request, and its client would send the next request to a closed port.
+    """
+    line, end, rest = start.partition(b"\n")
+    says = CLOSE in start.partition(b"\r\n\r\n")[0].lower()
+    return b"%s\n%s\r\n%s" % (line, CLOSE.title(), rest) if end and not says and FINAL.match(line) else start
+
+
 async def pump(source: End, sink: End) -> None:
     """Copy until the end."""
     with contextlib.suppress(OSError):
-        while data := await source.read():
+        data = await source.read()
+        while sink.asked and data and b"\n" not in data[:LINE] and len(data) < LINE and (more := await source.read()):
+            data += more
+        if sink.asked:
+            data = closing(data)
+        while data:
             await sink.write(data)
+            data = await source.read()
         await sink.finish()
 
 
