@@ -75,6 +75,14 @@ def test_a_message_of_several_lines() -> None:
     assert report is not None and (report.message, report.line) == ("one\ntwo", 1)
 
 
+@pytest.mark.parametrize("place", ['  File "x", line {}, in f', "----> {} f()", "Cell In[1], line {}"])
+def test_a_line_number_that_is_none(place: str) -> None:
+    for number, line in (("12", 12), ("1" * 5000, None)):
+        report = explain(f"{place.format(number)}\nValueError: x")
+        assert report is not None
+        assert report.line == line
+
+
 def test_output_without_an_error() -> None:
     assert explain("all is well\n") is None
 
@@ -276,6 +284,21 @@ def test_messages_made_to_be_hard_to_read(kind: str, part: str) -> None:
     began = time.thread_time()
     hint(kind, part * (50_000 // len(part)))
     assert time.thread_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"), [("ProxyError", "403:"), ("CalledProcessError", "Command pip install "), ("OSError", "[Errno 30")]
+)
+def test_a_message_made_to_be_hard_to_search(kind: str, part: str) -> None:
+    began = time.thread_time()
+    explain(f"{kind}: {part * 60_000}")
+    assert time.thread_time() - began < 0.5
+
+
+def test_errors_of_notebooks_in_each_other_have_no_hint() -> None:
+    assert hint("CellExecutionError", "CellExecutionError: " * 3000) is None
+    long = "x\n" * 5000  # the source of the cell comes before its error
+    assert hint("PapermillExecutionError", f"{long}MemoryError") == hint("MemoryError", "")
 
 
 def test_what_is_not_known_has_no_hint() -> None:

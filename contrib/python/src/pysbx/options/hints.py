@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +112,14 @@ KNOWN_MODULES = frozenset(
 MAX_NAME = 60
 MAX_NAMES = 2000
 COMPARED = 20
+# Characters of a message that are looked at. Some patterns take time quadratic in them.
+MAX_MESSAGE = 4000
+# Of nbclient and papermill.
+OF_NOTEBOOKS = ("CellExecutionError", "PapermillExecutionError")
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 LAST_LINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.DOTALL)
-PLACE = re.compile(r'(?:File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:Cell In\[\d+\], )line (?P<cell>\d+))')
-ARROW = re.compile(r"^-+> (\d+) ", re.MULTILINE)
+PLACE = re.compile(r'(?:File "(?P<file>[^"]+)", line (?P<line>\d{1,9})\b|(?:Cell In\[\d+\], )line (?P<cell>\d{1,9})\b)')
+ARROW = re.compile(r"^-+> (\d{1,9}) ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -210,9 +214,10 @@ def _to_install(match: re.Match[str], names: Iterable[str]) -> str:
     return OUTSIDE.format(current().package(match["name"]))
 
 
-def _in_notebook(match: re.Match[str], names: Iterable[str]) -> str:
-    found = explain(match[0])
-    return (found and found.hint) or ""
+def _in_notebook(output: str) -> str | None:
+    """Return the hint for the error that ends the output of a notebook, unless that is one of another notebook."""
+    found = _last_error(output)
+    return None if found is None or found.type.rpartition(".")[2] in OF_NOTEBOOKS else hint(found.type, found.message)
 
 
 def _no_python(match: re.Match[str], names: Iterable[str]) -> str:
@@ -246,7 +251,6 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("ImportError", r"(?:.*: )?No module named '?(?P<name>[\w.]+)(?:'\)|$)", _missing_module),  # of python3 -m
     ("ImportError", OPTIONAL, _missing_module),
     *((kind, TO_INSTALL, _to_install) for kind in ("ImportError", "ModuleNotFoundError", "ModuleUpgradeRequiredError")),
-    *((kind, r".*", _in_notebook) for kind in ("CellExecutionError", "PapermillExecutionError")),
     ("ImportError", r"cannot import name '(?P<name>[^']+)'", "this version of the package has no such name"),
     ("CalledProcessError", r"Command .*\bpip3?\b[' ,]+install\b(?P<rest>.*)' returned", _not_installed),
     ("KeyError", r"", "test with `in`, or use .get(key)"),
@@ -305,6 +309,9 @@ def hint(kind: str, message: str, names: Iterable[object] = (), *, contained: bo
     """Return the remedy for an error, or None if there is no useful one."""
     known = [name for name in names if isinstance(name, str)]
     short = kind.rpartition(".")[2]
+    if short in OF_NOTEBOOKS:
+        return _in_notebook(message)
+    message = message[:MAX_MESSAGE]
     for rule, pattern, advice in RULES if contained else (*OF_A_PROCESS, *RULES):
         match = re.match(pattern, message, re.DOTALL) if rule == short else None
         if match is not None:
@@ -419,6 +426,12 @@ def explain(output: str, names: Iterable[str] = ()) -> ErrorReport | None:
         output: what Python or a notebook has printed, or the JSON of an executed notebook.
         names: names to look for a closest one among.
     """
+    found = _last_error(output)
+    return found and replace(found, hint=hint(found.type, found.message, names))
+
+
+def _last_error(output: str) -> ErrorReport | None:
+    """Return the facts of the last traceback in an output, without a hint: see explain()."""
     lines = COLOUR.sub("", _shown_by(output)).rstrip().splitlines()
     text = "\n".join(lines)
     for index in range(len(lines) - 1, -1, -1):
@@ -430,5 +443,5 @@ def explain(output: str, names: Iterable[str] = ()) -> ErrorReport | None:
         places = [int(found["line"] or found["cell"]) for found in PLACE.finditer(before)]
         arrows = [int(number) for number in ARROW.findall(text)]
         line = (arrows or places or [None])[-1]  # type: ignore[list-item]
-        return ErrorReport(match["type"], message, line, hint(match["type"], message, names))
+        return ErrorReport(match["type"], message, line, None)
     return None
