@@ -214,6 +214,8 @@ def test_a_member_that_does_not_exist_is_told_with_the_one_that_is_meant(service
     refused = problem(service.post("/v1/run", code="1", timeout=10.0))
     assert refused["detail"].startswith("timeout: there is no such member: did you mean 'timeout_sec'?"), refused
     assert "'code'" in problem(service.post("/execute", cod="1", code="1"))["detail"]
+    refused = problem(service.post("/v1/sessions", name="x"))
+    assert "memory_mb, " in refused["detail"], refused
 
 
 def test_the_description_says_all_that_a_generated_client_needs(service: Server) -> None:
@@ -274,6 +276,7 @@ def test_output_is_streamed(service: Server) -> None:
         "POST", "/v1/run", json={"code": source}, headers={"Accept": "text/event-stream"}
     ) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["x-accel-buffering"] == "no"
         found = list(events(answer.iter_lines()))
     assert [(kind, data.get("text", data.get("value"))) for kind, data, _ in found] == [
         ("stdout", "a\n"),

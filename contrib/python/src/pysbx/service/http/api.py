@@ -7,7 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -65,6 +65,8 @@ from pysbx.version import VERSION
 T = TypeVar("T")
 
 EVENT_STREAM = "text/event-stream"
+# No cache keeps a stream, and nginx hands on each event when it comes.
+AT_ONCE = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 # Seconds between signs of life, so that either side notices when the other is gone.
 ALIVE_SEC = 15.0
 MAX_ERRORS = 10
@@ -353,8 +355,9 @@ def _described(errors: list[dict[str, Any]], known: Iterable[str]) -> str:
 def _members(request: Request) -> list[str]:
     """Return the names of the members that the body of a request may have."""
     body = getattr(request.scope.get("route"), "body_field", None)
-    model = body.field_info.annotation if body is not None else None
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+    given = body.field_info.annotation if body is not None else None
+    models = (one for one in (given, *get_args(given)) if isinstance(one, type) and issubclass(one, BaseModel))
+    return [name for model in models for name in model.model_fields]  # of a body that may be left out, the first
 
 
 def allowed_methods(request: Request) -> tuple[str, ...]:
@@ -451,6 +454,7 @@ def _add_runs(app: FastAPI, offer: Choices, jobs: Jobs, book: Book) -> None:
             return StreamingResponse(
                 stream(jobs, lambda on_output: begin(lambda cancel: work(cancel, on_output)), abandon=True),
                 media_type=EVENT_STREAM,
+                headers=AT_ONCE,
             )
         done = await unless_gone(request, begin(lambda cancel: work(cancel, None)))
         return Response(status_code=499) if done is None else await jobs.aside(lambda: reported(done))
@@ -488,6 +492,7 @@ def _add_sessions(app: FastAPI, offer: Choices, jobs: Jobs, sessions: Sessions, 
                     gone=session.callback.end if session.callback is not None else lambda: None,
                 ),
                 media_type=EVENT_STREAM,
+                headers=AT_ONCE,
             )
         done = await sessions.run(session, program.code, argv, stdin, timeout_sec=limit)
         return await jobs.aside(lambda: reported(done, session.sandbox.ended))
