@@ -314,6 +314,10 @@ def test_run_as_json() -> None:
     content = json.loads(pysbx("run", "--json", "-c", "print('x'); 1 + 1").stdout)
     assert (content["stdout"], content["value"]) == ("x\n", "2")
     assert content["usage"]["wall_sec"] > 0
+    writes = ("run", "--json", "-c", "open('/output/a', 'w').write('x'); open('b', 'w')")
+    left = ["pysbx: left a (1 KiB): --output DIR keeps them", "pysbx: left in /work: b: write to /output, or add"]
+    assert [line.partition(" --collect")[0] for line in pysbx(*writes).stderr.splitlines()] == left
+    assert json.loads(pysbx(*writes).stdout)["artifacts"] == {"a": 1}
 
 
 def test_run_with_a_profile() -> None:

@@ -285,6 +285,8 @@ def run(arguments: argparse.Namespace) -> int:
     code = done.exit_code or (INCOMPLETE if complaints else 0)
     if arguments.json:
         print(as_json(done))
+        if not arguments.quiet:
+            say("".join(_left(done, arguments)))
     else:
         remarks = "".join(_remarks(done, arguments))
         say(remarks + _misplaced(remarks, program["argv"]))
@@ -301,6 +303,15 @@ def _misplaced(remarks: str, argv: list[str]) -> str:
     return ""
 
 
+def _left(done: Execution, arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield which files end with the sandbox, in lines."""
+    if done.artifacts and not arguments.output:
+        sizes = tuple(f"{name} ({-(-len(data) // 1024)} KiB)" for name, data in done.artifacts.items())
+        yield f"pysbx: left {_named(sizes)}: --output DIR keeps them\n"
+    if done.uncollected:
+        yield f"pysbx: left in /work: {_named(done.uncollected)}: write to /output, or add --collect PATTERN\n"
+
+
 def _remarks(done: Execution, arguments: argparse.Namespace) -> Iterator[str]:
     """Yield what the command says after a program, in lines."""
     if done.error is not None and (done.error.traceback or not done.violations):
@@ -314,11 +325,7 @@ def _remarks(done: Execution, arguments: argparse.Namespace) -> Iterator[str]:
         yield f"pysbx: too large together (--answer-limit), or not readable; left out: {_named(done.left_out)}\n"
     elif done.truncated:
         yield "\npysbx: output was cut (--output-limit)\n"
-    if done.artifacts and not arguments.output:
-        sizes = tuple(f"{name} ({-(-len(data) // 1024)} KiB)" for name, data in done.artifacts.items())
-        yield f"pysbx: left {_named(sizes)}: --output DIR keeps them\n"
-    if done.uncollected:
-        yield f"pysbx: left in /work: {_named(done.uncollected)}: write to /output, or add --collect PATTERN\n"
+    yield from _left(done, arguments)
     if arguments.verbose:
         used = done.usage
         memory = f", {used.peak_memory_mb:.0f} MiB at most" if used.peak_memory_mb else ""
