@@ -275,7 +275,11 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("OSError", r".*\[Errno 27\]", "the file is too large: write less, or {file_size}"),
     ("OSError", r".*\[Errno 28\]", "the file system is full: write less, or {room}"),
     ("BlockingIOError", r".*\[Errno 11\]", "too many processes or threads: start fewer, or {processes}"),
-    ("RuntimeError", r"can't start new thread", "too many processes or threads: start fewer, or {processes}"),
+    (
+        "RuntimeError",
+        r"can't start new thread",
+        "too many threads, or no memory for one more: start fewer, or {processes}",
+    ),
     ("_ArrayMemoryError", r"", "hold less at a time, or {memory}"),  # numpy's
     ("MemoryError", r"", "hold less at a time, or {memory}"),
     ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", "compiled code failed: an extension module, or ctypes"),
