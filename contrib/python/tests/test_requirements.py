@@ -103,7 +103,13 @@ def test_a_file_of_requirements(wheels: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("thing\n--index-url https://x.example\n", "line 2: '--index-url https://x.example': options of pip"),
+        (
+            "thing\n--index-url https://x.example\n",
+            "line 2: '--index-url https://x.example': give the sandbox --index-u",
+        ),
+        ("-f=wheels\n", "line 1: '-f=wheels': give the sandbox --wheels, or wheels"),
+        ("-c limits.txt\n", "line 1: '-c limits.txt': write the versions into the requirements"),
+        ("--pre\n", "line 1: '--pre': it belongs to pip's configuration"),
         ("\n\ngit+https://x.example/y\n", "line 3: 'git\\+https://x.example/y' .*, or clone it, and give its path"),
         ("-r requirements.txt\n", "more than 10 files"),
         ("-r none.txt\n", "none.txt': No such file"),

@@ -36,6 +36,12 @@ COMMENT = re.compile(r"(?:^|\s)#.*$")
 MAX_DEPTH = 10
 # Characters of a file, of a requirement, and of the metadata of a script and a line of it. A key of many parts, which
 # is one line, takes time that grows with its square.
+# Options of pip in files, and those of the sandbox in the command and in Python.
+INSTEAD = {
+    **dict.fromkeys(("-i", "--index-url"), "--index-url, or index_url"),
+    "--extra-index-url": "--extra-index-url, or extra_index_urls",
+    **dict.fromkeys(("-f", "--find-links"), "--wheels, or wheels"),
+}
 MAX_FILE, MAX_REQUIREMENT, MAX_BLOCK, MAX_LINE = 1 << 22, 1 << 14, 1 << 16, 1 << 13
 MAX_PYTHON = 1000
 # The first line of a block of inline script metadata, and the last.
@@ -172,6 +178,14 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         yield first, pending.strip()
 
 
+def _advice(line: str) -> str:
+    """Return what to do instead of writing an option of pip into a file of requirements."""
+    name = re.split(r"[\s=]", line, maxsplit=1)[0]
+    if name in ("-c", "--constraint"):
+        return "write the versions into the requirements"
+    return f"give the sandbox {INSTEAD[name]}" if name in INSTEAD else "it belongs to pip's configuration"
+
+
 def read_file(path: Path, depth: int = 0, done: set[str] | None = None) -> Iterator[str]:
     """Yield the requirements of a file in normal form. As with pip, its relative paths begin in the current directory.
 
@@ -190,8 +204,7 @@ def read_file(path: Path, depth: int = 0, done: set[str] | None = None) -> Itera
             continue
         editable = EDITABLE.fullmatch(line)
         if line.startswith("-") and not editable:
-            advice = "options of pip belong to its configuration, or are options of the sandbox such as index_url"
-            raise wrong(NAME, f"'{path}', line {number}: {line!r}: {advice}")
+            raise wrong(NAME, f"'{path}', line {number}: {line!r}: {_advice(line)}")
         try:
             yield normalise(editable["project"] if editable else line)
         except SandboxOptionError as error:
