@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import pickle
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -356,6 +357,8 @@ def test_paths_are_taken_where_a_path_is_meant(tmp_path: Path) -> None:
         session.put({Path("a/b"): "text"})
         assert session.get(Path("a/b")) == b"text"
         session.save(Path("a/b"), tmp_path / "copy")
+        with pytest.raises(IsADirectoryError, match=f"name the file in it, too: '{re.escape(str(tmp_path))}'$"):
+            session.save("a/b", str(tmp_path))
         assert session.run("import sys; sys.argv", argv=(Path("x"), "y")).value == "['-c', 'x', 'y']"
     assert (tmp_path / "copy").read_bytes() == b"text"
 

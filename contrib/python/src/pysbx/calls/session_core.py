@@ -216,7 +216,7 @@ class Core(ABC):
     def _refuse_fork(self) -> None:
         """Raise an error in a fork of the process that has the session."""
         if self._is_of_parent:
-            advice = "make another one here, or attach() to its reference"
+            advice = "make another one here, or take its reference before the fork, and attach() to that"
             raise SandboxError(f"the session belongs to the process of which this one is a fork: {advice}")
 
     def _started(self) -> tuple[Container, Bundle]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -310,11 +311,18 @@ class Filed(Core):
             self._sites.append(site)
 
     def save(self, path: str | os.PathLike[str], target: os.PathLike[str] | str) -> None:
-        """Write a file of the sandbox to a path of the host; the name is the caller's, never the sandbox's."""
+        """Write a file of the sandbox to a path of the host; the name is the caller's, never the sandbox's.
+
+        Raises:
+            SandboxFileError: the sandbox has no such file.
+            OSError: the target is a directory, or cannot be written.
+        """
         from pathlib import Path  # noqa: PLC0415 (few sessions need it)
 
         from pysbx.base.directories import write_whole  # noqa: PLC0415 (few sessions need it)
 
+        if os.path.isdir(target):
+            raise IsADirectoryError(errno.EISDIR, "is a directory: name the file in it, too", os.fspath(target))
         write_whole(Path(target).absolute(), self.get(path))
 
     def files(self) -> dict[str, int]:
