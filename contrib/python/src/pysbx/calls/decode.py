@@ -60,7 +60,9 @@ ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 # The advice about a class that is not expected. Tools in the sandbox have another one.
 UNEXPECTED = "define or import it in the function's module, or name it in types="
 # The type of the content of each kind of labels: see frames.make_index.
-LABELS = dict.fromkeys(("range", "object", "string", "zone", "categories", "levels"), "list") | {"array": "ndarray"}
+LABELS = {"array": "ndarray"} | dict.fromkeys(
+    ("range", "object", "string", "zone", "categories", "intervals", "levels"), "list"
+)
 DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[(?:[1-9]\d{0,8})?[a-zA-Z]{1,2}\])?)")
 
 T = TypeVar("T")
@@ -409,6 +411,13 @@ class _Decoder:
             raise SerializationError("the answer has an unknown time zone")
         elif kind == "categories":
             self.check_labels(content[2], content[3], MAX_ELEMENTS)
+        elif kind == "intervals":
+            for inner, labels in zip(content[1::2], content[2::2], strict=True):
+                if inner not in ("range", "array", "zone"):
+                    raise SerializationError("the answer has malformed labels")
+                self.check_labels(inner, labels, frames.MAX_INTERVALS)
+                if len(labels[0] if inner == "zone" else labels) > frames.MAX_INTERVALS:
+                    raise SerializationError("the answer has too many intervals as labels")
         elif kind == "levels":
             for inner, labels in zip(content[::2], content[1::2], strict=True):
                 self.check_labels(inner, labels, most)

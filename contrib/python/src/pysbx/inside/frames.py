@@ -28,6 +28,8 @@ PLAIN = "biufMm"
 CELLS = (type(None), bool, int, float, str, bytes, datetime.date)
 # A frequency is a few characters: "D", "2W-SUN", "QS-DEC".
 MAX_FREQUENCY = 40
+# pandas compares intervals as Python's objects, whose hashes can be chosen.
+MAX_INTERVALS = 2048
 Ext = msgpack.ExtType
 # Of each thread: `plainly` is true while it writes tables for a reader that may have no pyarrow.
 writing = _local()
@@ -236,6 +238,8 @@ def _labels(index: Any) -> tuple[str, Any] | None:  # noqa: PLR0911 (one for eac
         return "string", [*_string_form(index.dtype), index.isna(), [str(label) for label in index.fillna("")]]
     if hasattr(index.dtype, "tz"):
         return "zone", [index.tz_convert(None).to_numpy(), index.tz]
+    if type(index).__name__ == "IntervalIndex" and len(index) <= MAX_INTERVALS:
+        return _together("intervals", [_labels(index.left), _labels(index.right)], index.closed)
     if hasattr(index.dtype, "categories"):
         return _together("categories", [_labels(index.categories)], index.codes, bool(index.ordered))
     return None
@@ -251,7 +255,7 @@ def make_index(kind: str, content: Any) -> Any:  # noqa: PLR0911 (one for each k
 
     Args:
         kind: "range"; "array" for a numpy array; "object" for a list; "string"; "zone" for times in a time zone;
-            "categories"; "levels" for several.
+            "categories"; "intervals"; "levels" for several.
         content: the result of _labels().
 
     Raises:
@@ -271,6 +275,9 @@ def make_index(kind: str, content: Any) -> Any:  # noqa: PLR0911 (one for each k
         codes, ordered, inner, labels = content
         made = pandas.Categorical.from_codes(codes, make_index(inner, labels), ordered=ordered)
         return pandas.CategoricalIndex(made)
+    if kind == "intervals":
+        closed, *ends = content
+        return pandas.IntervalIndex.from_arrays(make_index(*ends[:2]), make_index(*ends[2:]), closed=closed)
     if kind == "levels":
         return pandas.MultiIndex.from_arrays([make_index(*pair) for pair in zip(content[::2], content[1::2])])  # noqa: B905
     if kind == "string":
