@@ -194,7 +194,7 @@ def test_a_module_that_has_changed_is_imported_anew(tmp_path: Path, changed: str
         "workdir": "/mnt/modules/here",
         "preload": ["changing"],
     }
-    # There is a snapshot from now on. One that has started cold would fit, because it has imported nothing yet.
+    # A container that has started cold would fit, because it imports the module later. So there is a snapshot first.
     assert run_code("pass", warm="require", ready=0, **options).warm
     for _ in range(3):
         assert run_code("import changing; print(changing.value)", **options).stdout == "1\n"
