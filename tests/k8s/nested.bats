@@ -111,10 +111,10 @@ PYTHON
 @test "pysbx doctor in a pod names the one field that is missing: runAsNonRoot" {
     mapfile -t options < <(pod runAsNonRoot)
     doctor "${options[@]}" --user 0
-    # Root without capabilities can create no sandbox.
+    # Root without capabilities can create no sandbox, and has no /run that it may write to.
     grep -q 'runAsNonRoot: true, runAsUser: 1000' about
     [[ $(tail -n 1 about) == "exit 1" ]]
-    grep -q -- "--user 1000" said
+    grep -q "/run/pysbx': Read-only file system" said
 }
 
 @test "pysbx doctor in a pod names the one field that is missing: capabilities, allowPrivilegeEscalation, readOnlyRootFilesystem" {
