@@ -149,6 +149,12 @@ CLIENTS = {
     "print(r.urlopen(r.Request({url!r}, headers={{'authorization': 'mine'}})).read().decode())",
     "requests": "import requests\nprint(requests.get({url!r}, headers={{'authorization': 'mine'}}).text)",
     "httpx": "import httpx\nprint(httpx.get({url!r}, headers={{'authorization': 'mine'}}).text)",
+    "aiohttp": "import aiohttp, asyncio\nasync def main():\n"
+    "    async with aiohttp.ClientSession(trust_env=True) as session:\n"
+    "        print(await (await session.get({url!r}, headers={{'authorization': 'mine'}})).text())\n"
+    "asyncio.run(main())",
+    "a list of its own": "import certifi, httpx, ssl\nown = ssl.create_default_context(cafile=certifi.where())\n"
+    "print(httpx.get({url!r}, headers={{'authorization': 'mine'}}, verify=own).text)",
     "curl": "import subprocess\nprint(subprocess.run(['curl', '-sS', '-H', 'authorization: mine', {url!r}],"
     " capture_output=True, text=True).stdout)",
 }
@@ -159,7 +165,8 @@ def test_a_client_inside_needs_no_secret(client: str, api: Api, virtualenv: str)
     """The server gets the caller's field in place of the one that the program sends. TLS works with no setting."""
     if client == "curl" and shutil.which("curl") is None:
         pytest.skip("program curl is not installed")
-    done = run(api, CLIENTS[client].format(url=api.url("api.test", "/v1")), virtualenv=virtualenv)
+    options: Any = {"preload": ["aiohttp"]} if client == "aiohttp" else {}  # it makes its context when it is imported
+    done = run(api, CLIENTS[client].format(url=api.url("api.test", "/v1")), virtualenv=virtualenv, **options)
     assert (done.stdout.strip(), done.stderr) == ("answer to /v1", ""), done.error
     ((name, line, fields),) = api.got
     assert (name, line, fields["authorization"]) == ("api.test", "GET /v1 HTTP/1.1", HEADERS["Authorization"])

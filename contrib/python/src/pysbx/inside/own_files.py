@@ -15,7 +15,7 @@ from importlib.machinery import PathFinder
 from . import STARTED
 
 # Modules of ours that are imported when they are needed, and would then find the program's modules.
-LATER = ("analysis", "commands", "forward", "notebook", "packages", "prompt", "relay", "terminal", "tools")
+LATER = ("analysis", "commands", "forward", "notebook", "packages", "prompt", "relay", "terminal", "tools", "trust")
 OURS = ("__main__", "cloudpickle", "msgpack", "asyncio", __name__.partition(".")[0])
 
 # Of the worker's modules those that python3 would not have imported before a program.

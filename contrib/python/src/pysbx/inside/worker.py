@@ -35,6 +35,7 @@ from .room import KeptBack
 from .wire import COLD_REASON, GAVE_UP
 
 PROXIES = "/run/pysbx-proxies"
+AUTHORITIES = "authorities.pem"
 DIRECTORIES = ("/work", "/output")
 CHANGED = (*DIRECTORIES, "/tmp")
 KILLED = 128 + 9
@@ -393,7 +394,10 @@ def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
             from .relay import start
 
             relay = start(f"{PROXIES}/{request['proxy']}", channel.descriptor)
-            os.environ.update(request.get("trust", {}))
+            if "trust" in request:
+                from . import trust
+
+                trust.begin(request["trust"], f"{PROXIES}/{AUTHORITIES}")
         if request["op"] == "forward":
             channel.write(forward(request, channel, forwards))
             continue
