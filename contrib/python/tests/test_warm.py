@@ -24,6 +24,7 @@ from pysbx.errors import SandboxOptionError
 from pysbx.options.keywords import SandboxOptions
 from pysbx.options.options import make_options
 from pysbx.service.sandboxes import cold_starts
+from tests.packages import make_wheel
 from tests.servers import PROGRAM, server
 
 ABOUT = """
@@ -155,6 +156,18 @@ def test_imports_may_take_longer_than_a_short_command(monkeypatch: pytest.Monkey
     path = str(prepare(make_options(preload=["unittest.mock"])).path)
     monkeypatch.setattr("pysbx.base.runtime.COMMAND_TIMEOUT_SEC", 0.01)
     assert build_snapshot(path) == ""
+
+
+@pytest.mark.parametrize("session", [False, True])
+def test_the_time_for_a_snapshot_is_not_the_programs(tmp_path: Path, *, session: bool) -> None:
+    make_wheel(tmp_path, "slow", "1.0", f"import time; time.sleep(2)  # {tmp_path}")
+    options: SandboxOptions = {"dependencies": ["slow"], "wheels": str(tmp_path), "timeout_sec": 1}
+    if session:
+        with Sandbox(**options) as one:
+            assert (one.run("1").value, one.run("while True: pass").timed_out) == ("1", True)
+    else:
+        assert run_code("1", **options).value == "1"
+        assert run_code("while True: pass", **options).timed_out
 
 
 @pytest.mark.root

@@ -60,6 +60,9 @@ TRUST = (
 MAX_GREETING = 1 << 14  # bytes; it has the reason of a cold start
 # After its program has answered and ended, a container ends within a few milliseconds.
 GRACE_SEC = 10.0
+# Until the greeting a start may make a snapshot (builder.timeout of warm.json: a minute), and import modules
+# if that fails. Both take longer on a busy machine, and neither is the time of the program.
+START_SEC = 120.0
 LONGEST_WAIT_SEC = 86400.0  # poll(2) takes milliseconds in 32 bits
 KILL_AGAIN_SEC = 0.1
 # Code in a session may catch an interrupt, or may not have begun when the first one comes.
@@ -284,7 +287,7 @@ class Container:
 
         Args:
             request: what the worker in the sandbox understands.
-            timeout: seconds from now until the container is killed.
+            timeout: seconds until the container is killed: from now, or from its greeting if that has not come.
             last: no further request will come, so that the container ends after its answer.
             patience: if given, the code is only interrupted after that time, which counts from the moment when it has
                 the whole request. If it has not answered so many seconds later, the container is killed.
@@ -301,7 +304,8 @@ class Container:
         content = msgpack.packb(request, unicode_errors="surrogatepass")
         mark = os.urandom(MARK_SIZE)
         outgoing = memoryview(HEADER.pack(len(content) | (PASSES if passed >= 0 else 0), mark) + content)
-        deadline = time.monotonic() + timeout + (patience or 0)
+        longest = timeout + (patience or 0)
+        deadline = time.monotonic() + longest + (START_SEC if self.version is None else 0)
         late = math.inf
         self.interrupted = False
         self._peak = None  # until this answer has come
@@ -312,13 +316,14 @@ class Container:
                 if begun:
                     break
                 self._greet(message)
+                deadline = time.monotonic() + longest
                 continue
             # Not before the greeting: the code could end before its files are opened.
             sending = (bool(outgoing) or passed >= 0) and (begun or not self._keeps_files)
             if sending and self._socket is not None:
                 outgoing, passed = self._send(outgoing, passed, last=last)
                 sending = bool(outgoing) or passed >= 0
-            if patience is not None and not outgoing:
+            if patience is not None and begun and not outgoing:
                 if late == math.inf:
                     late = time.monotonic() + timeout
                     deadline = late + patience

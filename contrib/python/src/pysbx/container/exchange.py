@@ -10,6 +10,7 @@ from pysbx.errors import (
     SandboxError,
     SandboxExecutionError,
     SandboxMemoryError,
+    SandboxStartupError,
     SandboxTimeoutError,
     SerializationError,
     Violation,
@@ -31,6 +32,7 @@ MAX_TEXT = 64 * 1024
 MAX_NAMES, MAX_NAME = 2000, 200
 NO_INPUT = "a function has no standard input: pass the text as an argument"
 MALFORMED = "the sandbox gave a malformed answer"
+NOT_BEGUN = "its interpreter has not started within two minutes: the machine is too busy, or an import does not end"
 
 
 def text(message: Message, key: str) -> str:
@@ -163,6 +165,8 @@ def exchange(
     try:
         return container.exchange(request, seconds, last=last, patience=patience, passed=passed)
     except Deadline:
+        if container.version is None:
+            raise SandboxStartupError(NOT_BEGUN) from None
         raise timeout_error(seconds) from None
     except NoAnswer as other:
         raise ForgedAnswerError(f"the sandbox sent {other}") from None

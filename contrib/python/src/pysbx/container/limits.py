@@ -314,7 +314,7 @@ def cpus(options: Options) -> int:
 
 def cpu_seconds(options: Options) -> int:
     """Return the CPU time, in seconds, that a process may use if there is no CPU controller."""
-    return max(1, math.ceil(options.timeout_sec * options.cpus))
+    return math.ceil(options.timeout_sec * options.cpus) + 1  # for its start, which the time limit does not count
 
 
 def rlimits(options: Options, found: Enforcement) -> list[Json]:
