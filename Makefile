@@ -250,7 +250,7 @@ demo: ## install missing packages, build, and show the runtime at work
 
 # The steps of the tests: tests/steps. Those of a group run at the same time. BESIDE names another one to run beside the
 # integration tests, and in the time that these leave.
-CHECK ?= package-sources+unit$(if $(WARM),+agent)+conformance integration+wheel$(BESIDE:%=+%) package+docs+self+ledger+adapters
+CHECK ?= package-sources+unit$(if $(WARM),+agent)+conformance integration+wheel$(BESIDE:%=+%) adapters+ledger package+docs+self
 CHECK_ALL := fresh site $(CHECK) recipes release vm packages sanitize
 run_steps = ALL='$(ALL)' BUILD='$(BUILD)' MAKE='$(MAKE)' UNIT_TESTS='$(UNIT_TESTS)' WAKE='$(WAKE)' tests/check
 

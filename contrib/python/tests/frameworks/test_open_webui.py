@@ -4,7 +4,7 @@ They are those of its backend/open_webui/utils/code_interpreter.py: sign in, sta
 """
 
 # once: an adapter says the same to its framework as root
-# slow: it starts three servers
+# slow: it starts three servers, of the snapshot of test_jupyter.py
 
 from __future__ import annotations
 
