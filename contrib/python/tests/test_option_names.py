@@ -127,6 +127,10 @@ def test_the_service_names_what_callers_can_do(tmp_path: Path) -> None:
         said = service.run("while True: 1", timeout_sec=0.5)["error"]["hint"]
         assert "up to the limit of the service: timeout_sec" in said
         assert service.run("import example_lib; 1", packages=["example-lib"])["value"] == "1"
+        place = f"/v1/sessions/{service.post('/v1/sessions').json()['id']}"
+        service.post(f"{place}/run", code="open('large', 'wb').write(bytes(9 << 20))")
+        said = service.post(f"{place}/fork").json()["detail"]
+        assert "remove some, or ask the operator of this server for --artifact-size" in said
 
 
 def test_a_model_is_not_told_of_options_that_it_lacks() -> None:

@@ -14,6 +14,7 @@ OPERATOR = "ask the operator of this server"
 # In errors that callers of a server get because of options that only its operator has.
 OF_A_SERVER: Final = {
     "answer": "the server's limit for an answer",
+    "larger_copy": f"{OPERATOR} for --artifact-size",
     "strict": "limits='strict'",
     "io": "io_mb_per_sec",
     "another": "a server with another one",
@@ -40,6 +41,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "package": 'add dependencies=["{0}"]',
         "own": "import it outside of the function, or pass its file with files=",
         "answer": "answer_limit",
+        "larger_copy": "raise answer_limit",
         "strict": "limits='strict'",
         "io": "io_mb_per_sec",
         "another": "virtualenv=, rootfs= or image=",
@@ -63,6 +65,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "package": "add --with {0}",
         "own": "add --file {0}",
         "answer": "--answer-limit",
+        "larger_copy": "raise --answer-limit",
         "strict": "--strict",
         "io": "--io-rate",
         "another": "--virtualenv, --rootfs or --image",

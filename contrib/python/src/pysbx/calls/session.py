@@ -277,7 +277,8 @@ class Sandbox(Filed):
             pid = self._park_copy(done, number)
             try:
                 limit = self.options.answer_limit // 2
-                state = self._exchange({"op": "forked", "limit": limit, "lasting": lasting})
+                more = current().options["larger_copy"]
+                state = self._exchange({"op": "forked", "limit": limit, "more": more, "lasting": lasting})
                 if state.get("refused"):
                     raise _refusal(text(state, "refused"), done)
             except BaseException:

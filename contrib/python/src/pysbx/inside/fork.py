@@ -284,24 +284,25 @@ def forget(parked: dict[int, int]) -> None:
 def answer(request: Message, parked: dict[int, int]) -> Message:
     """Answer a request about copies: return the rest of the state, or end one that will not be saved."""
     if request["op"] == "forked":
-        return collect(request["limit"], lasting=request["lasting"])
+        return collect(request["limit"], request["more"], lasting=request["lasting"])
     if request["copy"] in parked:
         with contextlib.suppress(ProcessLookupError):
             os.kill(parked[request["copy"]], signal.SIGKILL)
     return {}
 
 
-def collect(limit: int, *, lasting: bool) -> Message:
+def collect(limit: int, more: str, *, lasting: bool) -> Message:
     """Return the rest of the state of the copy that was made just now.
 
     Args:
         limit: bytes of files at most.
+        more: how there may be more, for an error.
         lasting: whether libraries may be replaced until the copy goes on.
     """
     umask = os.umask(0)
     os.umask(umask)
     try:
-        state = {"files": pack(limit), "cwd": os.getcwd(), "umask": umask}
+        state = {"files": pack(limit, more), "cwd": os.getcwd(), "umask": umask}
         return state | {"modules": _modules()} if lasting else state
     except (NotCopied, OSError) as error:
         return {"refused": str(error)}
@@ -372,11 +373,12 @@ def _entry(path: str, about: os.stat_result) -> list[Any]:
     return [path, stat.S_IMODE(about.st_mode), about.st_mtime_ns, content]
 
 
-def pack(limit: int) -> bytes:
+def pack(limit: int, more: str) -> bytes:
     """Return the content of the private directories, without mounts, which the fork has as well.
 
     Args:
         limit: bytes at most.
+        more: see collect.
 
     Raises:
         NotCopied: there is more, or a file of another kind.
@@ -400,7 +402,7 @@ def pack(limit: int) -> bytes:
                     continue
                 size += ENTRY_SIZE + len(path) + (0 if stat.S_ISDIR(about.st_mode) else about.st_size)
                 if size > limit:
-                    raise NotCopied(f"its files are larger than {limit} bytes: remove some, or raise answer_limit")
+                    raise NotCopied(f"its files are larger than {limit} bytes: remove some, or {more}")
                 entries.append(_entry(path, about))
     packed: bytes = msgpack.packb(entries, unicode_errors="surrogatepass")
     return packed
