@@ -298,6 +298,25 @@ def test_numbers_may_have_a_unit(option: str, value: str, attribute: str, expect
     assert getattr(make_parser("run").parse_args(["run", option, value]), attribute) == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "value", "attribute", "expected"),
+    [
+        ("serve", "--idle", "10m", "idle_sec", 600.0),
+        ("mcp", "--park-after", "90s", "park_sec", 90.0),
+        ("serve", "--cpu-per-hour", "1h", "cpu_per_hour", 3600.0),
+        ("serve", "--request-size", "1g", "request_mb", 1024),
+        ("serve", "--artifact-size", "64m", "artifact_mb", 64),
+        ("clean", "--size", "1.5g", "size", 1536.0),
+    ],
+)
+def test_numbers_of_servers_and_of_clean_may_have_one(
+    command: str, option: str, value: str, attribute: str, expected: float
+) -> None:
+    from pysbx.command.main import make_parser
+
+    assert getattr(make_parser(command).parse_args([command, option, value]), attribute) == expected
+
+
 def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / folder / "data.csv" for folder in ("a", "b")]
     for path in paths:
@@ -334,6 +353,7 @@ def test_run_with_a_profile() -> None:
         (["run", "--network", "any", "-c", "1"], 2, "pysbx: --network: 'any' is not a host name with a dot: the words"),
         (["kernel", "install", "--network", "hots"], 2, 'hots\' is not a host name with a dot: did you mean "host"'),
         (["serve", "--network", "local"], 2, "'local' is not a host name with a dot"),
+        (["serve", "--answer-limit", "1g"], 2, "pysbx: --answer-limit: a server has --artifact-size instead"),
         (["run", "--memory", "1", "-c", "1"], 2, "pysbx: --memory: 1 is less than an interpreter takes"),
         (["run", "--rootfs", "/", "--image", "x", "-c", "1"], 2, "virtualenv, rootfs and image exclude each other"),
         (["run", "--memory", "1GiB", "--file-size", "9mb", "--env", "NAME", "-c", "1"], 2, "--env: 'NAME' is not"),

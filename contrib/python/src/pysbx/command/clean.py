@@ -8,6 +8,7 @@ import dataclasses
 from pysbx.command.show import ago, print_json, print_table
 from pysbx.machine import cleaning
 from pysbx.options import configuration
+from pysbx.options.command_line import with_unit
 
 DAYS = 30.0
 
@@ -17,7 +18,9 @@ def add_clean(parser: argparse.ArgumentParser) -> None:
     parser.description = "Remove what was unused for long. Nothing that a container uses is removed."
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"only these: {', '.join(cleaning.KINDS)}")
     parser.add_argument("--days", type=float, metavar="N", help="what was unused for N days (30)")
-    parser.add_argument("--size", type=float, metavar="MIB", help="keep at most this, of what was used last")
+    parser.add_argument(
+        "--size", type=with_unit("MIB", float), metavar="MIB", help="keep at most this, of what was used last"
+    )
     parser.add_argument("--all", action="store_true", help="everything")
     parser.add_argument("--dry-run", action="store_true", help="print what would be removed")
     parser.add_argument("--json", action="store_true", help="print JSON")

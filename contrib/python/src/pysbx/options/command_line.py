@@ -24,7 +24,7 @@ UNITS: dict[str, tuple[float, Mapping[str, float], str]] = {
 }
 
 
-def _with_unit(metavar: str, kind: type) -> Callable[[str], Any]:
+def with_unit(metavar: str, kind: type) -> Callable[[str], Any]:
     """Return the conversion of a number that may have a unit, as Docker and Podman take them."""
     counted, units, example = UNITS[metavar]
 
@@ -64,7 +64,7 @@ def _add_one(group: argparse._ActionsContainer, declared: Declared, flag: Flag) 
         given["metavar"] = flag.metavar
         given["type"] = flag.parse or (declared.type if declared.type in (int, float) else None)
         if flag.metavar in UNITS:
-            given["type"] = _with_unit(flag.metavar, declared.type)
+            given["type"] = with_unit(flag.metavar, declared.type)
     if flag.several:
         given["action"] = "append"
     group.add_argument(flag.name, **given)

@@ -75,7 +75,8 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._Argume
     )
     group.add_argument("--log-format", choices=LOG_FORMATS, default=LOG_FORMATS[0], help="form of the log (text)")
     for option, name, kind, shown, text in NUMBERS:
-        group.add_argument(option, dest=name, type=kind, metavar=shown, help=text)
+        convert = command_line.with_unit(shown, kind) if shown in command_line.UNITS else kind
+        group.add_argument(option, dest=name, type=convert, metavar=shown, help=text)
     group.add_argument(
         "--allow-profile", dest="profiles", action="append", metavar="NAME", help="let callers choose this profile"
     )
@@ -137,6 +138,8 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     """
     from pysbx.service.sandboxes.state import Settings  # noqa: PLC0415 (what an extra of the package brings)
 
+    if arguments.answer_limit is not None:
+        raise ValueError("--answer-limit: a server has --artifact-size instead: answers have twice as much")
     names = [name for _, name, *_ in NUMBERS]
     found = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     return Settings(
