@@ -131,7 +131,9 @@ int process_prepare(struct process_plan *plan, struct process_program *program, 
     if (ret < 0)
         return ret;
     if (plan->home_missing) {
-        home_variable(plan->credentials.uid, home, sizeof(home));
+        ret = home_variable(plan->credentials.uid, home, sizeof(home), err);
+        if (ret < 0)
+            return ret;
         plan->envp[plan->home_slot] = home;
     }
     return process_look_up(plan, program, err);

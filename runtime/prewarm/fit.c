@@ -24,7 +24,7 @@ char *const *fit_environment(struct arena *a, const struct process_plan *process
         return process->envp;
     char home[PATH_MAX + sizeof("HOME=")];
     cleanup_fd int fd = root_view_open(view, "/etc/passwd", O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    home_variable_of(fd, process->credentials.uid, home, sizeof(home));
+    (void)home_variable_of(fd, process->credentials.uid, home, sizeof(home)); /* the child reports it */
     char **envp = ARENA_ARRAY(a, process->home_slot + 2, char *);
     memcpy(envp, process->envp, process->home_slot * sizeof(*envp));
     envp[process->home_slot] = arena_strdup(a, home);

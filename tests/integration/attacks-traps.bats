@@ -106,6 +106,12 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     [[ $(timeout 60 cat bundle/rootfs/etc/passwd) == waiting ]]
 }
 
+@test "/etc/passwd cannot be read to its end: the start fails, because HOME would be wrong" {
+    make_bundle_with 'process["env"] = ["PATH=/bin"]' true
+    configure 'mount("/etc/passwd", f"/proc/{arguments[0]}/mem")' "$$"
+    fails 1 "read '/etc/passwd' for the variable HOME: " run_box
+}
+
 @test "the host's /sys in a user namespace, read-only: the host's cgroups are not writable either" {
     # CVE-2023-25809
     needs_root "a cgroup is given away"

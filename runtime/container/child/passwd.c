@@ -2,10 +2,13 @@
  * runtime. */
 #include "container/child/passwd.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
 #include "base/proc.h"
@@ -43,21 +46,29 @@ const char *home_in_passwd(char *text, uid_t uid, size_t max)
     return NULL;
 }
 
-void home_variable_of(int fd, uid_t uid, char *out, size_t size)
+int home_variable_of(int fd, uid_t uid, char *out, size_t size)
 {
     static char text[PASSWD_MAX];
     snprintf(out, size, "HOME=/");
-    ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, sizeof(text) - 1);
+    ssize_t n = fd < 0 ? 0 : io_read_full(fd, text, sizeof(text) - 1);
     if (n <= 0)
-        return;
+        return (int)n;
     text[n] = '\0';
     const char *home = home_in_passwd(text, uid, size - sizeof("HOME="));
     if (home != NULL)
         snprintf(out, size, "HOME=%s", home);
+    return 0;
 }
 
-void home_variable(uid_t uid, char *out, size_t size)
+/* Whether a container may have no file to read, or one that is hidden from this process. */
+static bool is_usual(int ret)
+{
+    return ret == -ENOENT || ret == -ENOTDIR || ret == -ELOOP || ret == -EACCES || ret == -EINVAL;
+}
+
+int home_variable(uid_t uid, char *out, size_t size, struct error *err)
 {
     cleanup_fd int fd = proc_open_regular("/etc/passwd");
-    home_variable_of(fd, uid, out, size);
+    int ret = fd < 0 && !is_usual(fd) ? fd : home_variable_of(fd, uid, out, size);
+    return ret < 0 ? error_set(err, ret, "read '/etc/passwd' for the variable HOME") : 0;
 }
