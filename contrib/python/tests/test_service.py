@@ -177,6 +177,17 @@ def test_a_body_without_its_type(service: Server) -> None:
     assert "Content-Type: application/json" in problem(answer)["remedy"]
 
 
+@pytest.mark.parametrize("coding", ["latin-1", "gzip"])
+def test_a_body_that_is_not_utf_8(service: Server, coding: str) -> None:
+    head = {"Content-Type": "application/json"}
+    if coding == "gzip":
+        head["Content-Encoding"] = coding
+    answer = service.client.post("/v1/run", content='{"code": "\'é\'"}'.encode("latin-1"), headers=head)
+    said = "it is not UTF-8 at byte 11" if coding == "latin-1" else "its Content-Encoding is 'gzip'"
+    assert (answer.status_code, problem(answer)["detail"]) == (400, said)
+    assert "in UTF-8" in problem(answer)["remedy"]
+
+
 def test_places_that_are_not_there(service: Server) -> None:
     for method, path, status in (("GET", "/none", 404), ("GET", "/redoc", 404), ("PUT", "/v1/run", 405)):
         answer = service.client.request(method, path)

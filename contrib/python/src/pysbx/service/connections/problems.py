@@ -69,7 +69,9 @@ MANY = Kind("too-many", 413, "the request has too many parts", "send an archive,
 MALFORMED = Kind("malformed", 400, "this is not an HTTP request", "send a request that follows RFC 9112")
 SLOW = Kind("slow", 408, "the request did not arrive in time", "send it again, faster")
 REQUEST = Kind("request", 422, "the request is invalid", "change what the detail names")
-JSON = Kind("json", 400, "the body is not a JSON object", "send one, with the header Content-Type: application/json")
+JSON = Kind(
+    "json", 400, "the body is not a JSON object", "send one in UTF-8, with the header Content-Type: application/json"
+)
 NO_SESSION = Kind("no-session", 404, "there is no such session", "start one, and use the identifier that comes back")
 ENDED = Kind("session-ended", 410, "the session has ended", "start another; its files and names are gone")
 NO_FILE = Kind("no-file", 404, "there is no such file, or it cannot be read", "list the session's files")

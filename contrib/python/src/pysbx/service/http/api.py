@@ -383,6 +383,8 @@ def _add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
+        if isinstance(error.__cause__, UnicodeDecodeError):  # of the body
+            return _answer(Problem(JSON, _other_coding(request, error.__cause__)))
         kind = PLAIN.get(error.status_code, Kind("http", error.status_code, "that is not possible", PLAIN[404].remedy))
         allow = allowed_methods(request) if error.status_code == METHOD else ()
         return _answer(Problem(kind, f"{request.method} {clean(request.url.path):.200}: {error.detail}", allow=allow))
@@ -393,6 +395,12 @@ def _add_problems(app: FastAPI) -> None:
     # The last is for unexpected exceptions: the client gets an answer, and the server logs the exception.
     for kind in (Problem, SandboxError, OSError, Exception):
         app.add_exception_handler(kind, known)
+
+
+def _other_coding(request: Request, error: UnicodeDecodeError) -> str:
+    """Return why a body is no text."""
+    coding = request.headers.get("content-encoding")
+    return f"its Content-Encoding is '{clean(coding):.100}'" if coding else f"it is not UTF-8 at byte {error.start}"
 
 
 def _other_body(request: Request, error: Mapping[str, Any]) -> str:
