@@ -98,6 +98,8 @@ def test_a_local_name_that_was_misspelt() -> None:
     [
         ("MemoryError", "", "memory_mb"),
         ("NameError", "name '__file__' is not defined", "/work"),
+        ("RecursionError", "maximum recursion depth exceeded during compilation", "divide it"),
+        ("RecursionError", "maximum recursion depth exceeded in comparison", "calls itself"),
         ("SyntaxError", "'await' outside function (<sandbox>, line 1)", "asyncio.run"),
         ("SyntaxError", "'await' outside function (<sandbox>, line 1)", "notebook=True"),
         ("SyntaxError", "'await' outside async function (<sandbox>, line 1)", "asyncio.run"),

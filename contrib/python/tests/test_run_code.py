@@ -159,6 +159,12 @@ def test_the_traceback_of_a_deep_recursion_has_the_last_frames() -> None:
     assert done.usage.cpu_sec < 1
 
 
+def test_an_expression_may_be_as_deep_as_in_a_file() -> None:
+    terms = " + ".join(["one"] * 2500)
+    done = run_code(f"one = 1\nprint({terms})\n{terms}")
+    assert (done.stdout, done.value, done.error) == ("2500\n", "2500", None)
+
+
 def test_a_syntax_error_has_its_line() -> None:
     done = run_code("x = 1\ny = (\n")
     assert done.error is not None and (done.error.type, done.error.line) == ("SyntaxError", 2)

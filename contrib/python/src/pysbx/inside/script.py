@@ -69,6 +69,17 @@ def _is_quiet(source: str | bytes, last: ast.Expr) -> bool:
     return any(line.encode()[last.end_col_offset :].lstrip().startswith(b";") for line in lines)
 
 
+def _compiled(tree: Any, name: str, mode: str, flags: int) -> CodeType:
+    """Compile a tree, as deeply as a text: up to 3.11 CPython counts a level of a text as a third of one."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(3 * limit)
+    try:
+        code: CodeType = compile(tree, name, mode, flags, dont_inherit=True)
+    finally:
+        sys.setrecursionlimit(limit)
+    return code
+
+
 def execute(
     source: str | bytes,
     name: str,
@@ -96,8 +107,8 @@ def execute(
     linecache.cache[name] = (len(text), None, f"{lines}\n".splitlines(keepends=True), name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if notebook else 0
-    body = compile(tree, name, "exec", flags, dont_inherit=True) if tree.body else None
-    end = compile(ast.Expression(last.value), name, "eval", flags, dont_inherit=True) if last else None
+    body = _compiled(tree, name, "exec", flags) if tree.body else None
+    end = _compiled(ast.Expression(last.value), name, "eval", flags) if last else None
     in_loop = notebook and (_begins_tasks(tree.body) or any(code and code.co_flags & AWAITS for code in (body, end)))
     if body:
         _evaluate(body, scope, in_loop=in_loop)

@@ -285,6 +285,11 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", "compiled code failed: an extension module, or ctypes"),
     ("Timeout", r"", "do less, or {time}"),
     ("EOFError", r"EOF when reading a line", "standard input has no further line: {stdin}"),
+    (
+        "RecursionError",
+        r".*(?:during (?:compilation|ast construction)|while traversing)",
+        "an expression or a block is nested too deeply for Python: divide it",
+    ),
     ("RecursionError", r"", "a function calls itself without an end, or too deeply"),
     ("ZeroDivisionError", r"", "the divisor is zero: test it first"),
     ("IndentationError", r"unexpected indent", "indent it as the line above; if all are indented: textwrap.dedent()"),
