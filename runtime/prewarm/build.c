@@ -109,7 +109,8 @@ static int take_probe(void *arg, int root, const struct builder_report *report, 
     struct taking *t = arg;
     const struct start *start = t->prewarm->start;
     const struct process_plan *process = start->process;
-    struct root_view view = {.root = root};
+    struct root_view view = {.root = root}, plan;
+    root_view_plan(&t->arena, start->spec, root, start->bundle, &plan);
     char *const *envp = fit_environment(&t->arena, process, &view);
     const struct owners *owners = credentials_owners(&t->arena, start);
     if (owners == NULL)
@@ -120,6 +121,7 @@ static int take_probe(void *arg, int root, const struct builder_report *report, 
                                      .envp = process->envp,
                                      .home = process->home_missing ? envp[process->home_slot] : NULL,
                                      .view = &view,
+                                     .plan = &plan,
                                      .owners = owners,
                                      .builder = start->rt->version,
                                      .built = (int64_t)time(NULL),

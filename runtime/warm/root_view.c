@@ -178,14 +178,14 @@ bool root_view_is_mounted(const struct root_view *view, const char *directory, c
     return false;
 }
 
-bool root_view_has_mounts(const struct root_view *view, const char *directory)
+const char *root_view_mount_beneath(const struct root_view *view, const char *directory)
 {
     for (size_t i = 0; i < view->count; i++) {
         const char *rest = beneath(view->mounts[i].destination, directory);
         if (rest != NULL && rest[strspn(rest, "/")] != '\0')
-            return true;
+            return view->mounts[i].destination;
     }
-    return false;
+    return NULL;
 }
 
 /* These are created for each container: no file of a snapshot is there (ELSEWHERE in agent/bootstrap.py). If

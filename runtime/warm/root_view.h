@@ -33,8 +33,8 @@ int root_view_open(const struct root_view *view, const char *path, int flags);
  * descriptor of the directory shows the files under the mount. */
 bool root_view_is_mounted(const struct root_view *view, const char *directory, const char *name);
 
-/* Return whether there is a mount anywhere beneath the directory (absolute and clean). */
-bool root_view_has_mounts(const struct root_view *view, const char *directory);
+/* Return the first mount anywhere beneath the directory (absolute and clean), or NULL. */
+const char *root_view_mount_beneath(const struct root_view *view, const char *directory);
 
 /* Return whether the container will see the same files as the view, where the view shows any. It will not if
  * a mount point is reached through a link, or a directory is mounted without the mounts beneath it. Engines

@@ -170,6 +170,15 @@ PYTHON
     podman secret rm alpha bravo >&2
 }
 
+# bats test_tags=user
+@test "podman run -v FILE: a mount point that the image lacks is the reason for a cold start, and is named" {
+    echo 'text = "mounted"' >settings.py
+    fails 126 "'/app' has changed while the snapshot was made; if the image lacks the mount point '/app/settings.py'" \
+        podman run --rm --network none -v "$PWD/settings.py:/app/settings.py:ro" -e PYTHONPATH=/app \
+        --annotation run.pysbx.preload=settings --annotation run.pysbx.warm=require "$PYTHON" \
+        python3 -c 'import settings; print(settings.text)'
+}
+
 logs_have() {
     [[ $(podman logs "$1" 2>&1) == *"$2"* ]]
 }

@@ -99,6 +99,7 @@ static int write_snapshot(int fd, const struct warm_key *key, size_t pages, stru
                                      .key = key,
                                      .envp = envp,
                                      .view = &view,
+                                     .plan = &view,
                                      .owners = &owners,
                                      .builder = "test",
                                      .began = INT64_MAX};

@@ -75,11 +75,19 @@ static void put_group(struct builder *b, struct output *out, const char *path, c
     owners_translate(b->source->owners, &group->identity);
 }
 
-static int changed(const char *directory, const char *name, struct error *err)
+/* A mount point that the image lacks is created for each container, so its directory seems to have changed.
+ */
+static int changed(const struct builder *b, const char *directory, const char *name, struct error *err)
 {
     bool slash = name[0] != '\0' && !str_eq(directory, "/");
-    return error_text(err, -ESTALE, "'%s%s%s' has changed while the snapshot was made", directory,
-                      slash ? "/" : "", name);
+    const char *path = arena_printf(b->arena, "%s%s%s", directory, slash ? "/" : "", name);
+    const char *mount = str_eq(path, "/") ? NULL : root_view_mount_beneath(b->source->plan, path);
+    if (mount != NULL)
+        return error_text(err, -ESTALE,
+                          "'%s' has changed while the snapshot was made; if the image lacks the mount point "
+                          "'%s', make it in the image, or mount '%s' itself",
+                          path, mount, path);
+    return error_text(err, -ESTALE, "'%s' has changed while the snapshot was made", path);
 }
 
 /* The maximum bytes that a start may have to read because the times of files cannot be trusted. */
@@ -153,7 +161,7 @@ static int put_path(struct builder *b, struct output *out, const char *path, boo
         if (ret < 0 && ret != -ENOENT && ret != -ENOTDIR)
             return error_set(err, ret, "examine '%s'", part);
         if (ret == 0 && (missing == 0 || !S_ISDIR(id.mode)) && id.changed >= b->source->began)
-            return changed(part, "", err);
+            return changed(b, part, "", err);
         if (ret == 0) {
             note_acl(b, fd);
             bool found = missing == 0 || !S_ISDIR(id.mode);
@@ -180,7 +188,7 @@ static int put_entry(struct builder *b, struct output *out, int dir, const struc
     if (ret < 0 && ret != -ENOENT)
         return error_set(err, ret, "examine '%s/%s'", item->directory, item->name);
     if (ret == 0 && !item->kind_only && id.changed >= b->source->began)
-        return changed(item->directory, item->name, err);
+        return changed(b, item->directory, item->name, err);
     if (S_ISLNK(id.mode) && !item->link) {
         out->links[out->link_count++] = arena_printf(b->arena, "%s/%s", item->directory, item->name);
         return 0;
@@ -222,7 +230,7 @@ static int put_directory(struct builder *b, struct output *out, size_t *next, st
     if (dir < 0 || identity_of(dir, &id) < 0 || !S_ISDIR(id.mode))
         return put_path(b, out, path, true, err);
     if (first->name == NULL && id.changed >= b->source->began)
-        return changed(path, "", err);
+        return changed(b, path, "", err);
     note_acl(b, dir);
     put_group(b, out, path, &id);
     struct manifest_group *group = &out->groups[out->group_count - 1];

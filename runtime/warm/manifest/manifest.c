@@ -215,7 +215,7 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
     int ret = (g->flags & GROUP_IDENTITY) != 0 ? verify_place(m, g, view, fd, owners, err) : 0;
     if (ret < 0)
         return ret;
-    bool mounts = root_view_has_mounts(view, path);
+    bool mounts = root_view_mount_beneath(view, path) != NULL;
     for (uint32_t i = g->first; i < g->first + g->count; i++) {
         const char *name = m->strings + m->entries[i].name;
         if (mounts && root_view_is_mounted(view, path, name))

@@ -45,6 +45,7 @@ struct manifest_source {
     char *const *envp;            /* of the builder */
     const char *home;             /* "HOME=DIR" if the builder took it from /etc/passwd, otherwise NULL */
     const struct root_view *view; /* of the builder's files */
+    const struct root_view *plan; /* the mounts of the container */
     const struct owners *owners;  /* of the builder's files */
     const char *builder;          /* version of the runtime */
     int64_t built;                /* seconds since 1970 */
