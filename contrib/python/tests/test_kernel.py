@@ -113,6 +113,7 @@ def test_it_prints_nothing_at_the_terminal_of_jupyter(sand: Kernel, capfd: pytes
 def test_figures_and_tables_are_in_the_notebook(sand: Kernel) -> None:
     assert "image/png" in sand.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()")["data"][-1]
     assert "image/png" in sand.run("%matplotlib inline\nplt.plot([2, 1]);")["data"][-1]
+    assert "image/png" in sand.run("%matplotlib\nplt.plot([2, 1]);")["data"][-1]  # which takes that of the settings
     table = sand.run("import pandas; pandas.DataFrame({'a': [1]})")["data"][0]
     assert "<table" in table["text/html"]
     shown = sand.run("from IPython.display import HTML, display; display(HTML('<b>bold</b>'))")["data"][0]
@@ -250,6 +251,20 @@ def test_an_interrupt_keeps_the_names_and_a_restart_forgets_them(sand: Kernel) -
     assert sand.run("'x' in globals()")["data"] == [{"text/plain": "False"}]
 
 
+def test_an_interrupt_reaches_the_programs_of_the_cell(sand: Kernel) -> None:
+    def interrupted(source: str) -> dict[str, Any]:
+        threading.Timer(1, sand.manager.interrupt_kernel).start()
+        return sand.run(source)
+
+    begun = time.monotonic()
+    assert interrupted("import os; os.system('sleep 60')")["data"] == [{"text/plain": "2"}]
+    assert interrupted("%%bash\nsleep 60")["stream"] == "Process was interrupted.\n"
+    child = "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: open('saved', 'w')"
+    assert interrupted(f"import subprocess; subprocess.run(['python3', '-c', {child!r}])")["error"]
+    assert sand.run("os.path.exists('saved')")["data"] == [{"text/plain": "True"}]
+    assert time.monotonic() - begun < 40
+
+
 def cpu_of_a_start(name: str) -> tuple[float, float]:
     """Return the CPU seconds of a kernel: of the programs that Jupyter has started, and inside until it answers."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -382,7 +397,7 @@ def test_a_specification_holds_wherever_jupyter_starts_it(
     assert main(["kernel", "install", "--prefix", "../made", "--display-name", "Sand", *given]) == 0
     capfd.readouterr()
     spec = json.loads((tmp_path / "made/share/jupyter/kernels/pysbx/kernel.json").read_text())
-    assert (spec["display_name"], spec["language"], spec["interrupt_mode"]) == ("Sand", "python", "signal")
+    assert (spec["display_name"], spec["language"], spec["interrupt_mode"]) == ("Sand", "python", "message")
     # In the directory of a notebook may be a stranger's modules.
     assert spec["argv"][:6] == [sys.executable, "-I", "-m", "pysbx", "kernel", "run"]
     assert spec["argv"][-2:] == ["-f", "{connection_file}"]

@@ -64,7 +64,8 @@ PRELOAD = (
 # As Jupyter sets it. Without it ipykernel prints how to connect to a file of the sandbox, which does not exist outside.
 # ipykernel does not watch process 1, which is the sandbox's init.
 PARENT = {"JPY_PARENT_PID": "1"}
-INLINE = "module://matplotlib_inline.backend_inline"
+# Figures are in the notebook, also after a `%matplotlib` without a name, which asks the file of settings: so have none.
+FIGURES = {"MPLBACKEND": "module://matplotlib_inline.backend_inline", "MATPLOTLIBRC": ""}
 DESCRIBE_SEC = 60.0
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 # Ports in the sandbox, which has a loopback of its own.
@@ -88,7 +89,7 @@ def kernel_options(**given: Any) -> Options:
     """
     given.setdefault("allow_network", "localhost")
     given.setdefault("timeout_sec", LIFE_SEC)
-    given["env"] = {"MPLBACKEND": INLINE, **PARENT, **dict(given.get("env") or {})}
+    given["env"] = {**FIGURES, **PARENT, **dict(given.get("env") or {})}
     options = make_options(**given)
     refuse_inspected(options, "kernel")
     if options.allow_network.kind in ("none", "host"):
@@ -158,7 +159,8 @@ def install(
         "argv": [*argv, "-f", "{connection_file}"],
         "display_name": display_name,
         "language": "python",
-        "interrupt_mode": "signal",
+        # A signal would reach the kernel alone. Asked by a message, it interrupts the programs of the cell too.
+        "interrupt_mode": "message",
         **about,
     }
     write_whole(made / "kernel.json", json.dumps(content, indent=1).encode(), 0o600 if private else 0o644)

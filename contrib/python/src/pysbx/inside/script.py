@@ -198,6 +198,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
         with suppress(OSError):  # another mount may hide it
             os.chdir(request["directory"])
+        with suppress(OSError):  # it leads a session of its own
+            os.setpgid(0, 0)  # ipykernel interrupts the processes of its group, if it leads one
         notebook.hints.update(request["hints"])
         patches.install({**pools.PATCHES, **notebook.PATCHES})
     else:
