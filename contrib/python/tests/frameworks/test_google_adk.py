@@ -90,6 +90,8 @@ def test_files(stateful: bool) -> None:
     assert late.exit_code == 124
     killed = executor.execute_code(None, CodeExecutionInput("import os; os.kill(os.getpid(), 9)"))
     assert (killed.exit_code, "SIGKILL" in killed.stderr) == (137, True)
+    left = executor.execute_code(None, CodeExecutionInput("import os; os._exit(2)"))
+    assert (left.exit_code, left.stderr) == (2, "exit code 2\n")
     assert executor.execute_code(None, CodeExecutionInput("print(open('a.csv').read())", given)).stdout == "a,b\n"
     executor.close()
 

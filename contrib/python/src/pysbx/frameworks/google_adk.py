@@ -104,6 +104,8 @@ class PysbxCodeExecutor(BaseCodeExecutor):
     @staticmethod
     def _result(done: Execution) -> CodeExecutionResult:
         stderr = done.stderr + unsaid(done)
+        if done.exit_code and not stderr:  # the framework calls the code failed if something is on stderr
+            stderr = f"exit code {done.exit_code}\n"
         made = [_file(name, content) for name, content in done.artifacts.items()]
         return CodeExecutionResult(stdout=done.stdout, stderr=stderr, output_files=made, exit_code=done.exit_code)
 
