@@ -124,6 +124,18 @@ def test_a_picture_that_an_object_draws_of_itself_is_no_figure_as_well(virtualen
         assert "image/png" in done.displays[0]
 
 
+def test_a_saved_figure_that_is_returned_is_not_named_as_left_behind(virtualenv: str) -> None:
+    source = (
+        "import os, matplotlib.pyplot as plt\nplt.plot([1]); os.mkdir('plots'); os.mkdir('mixed'); os.mkdir('empty')\n"
+        "plt.savefig('a.png'); plt.savefig('/work/plots/b.png'); plt.savefig('mixed/c.png')\n"
+        "open('mixed/note', 'w').write('1'); open('other.csv', 'w').write('2')\n"
+        "os.symlink('a.png', 'link.png'); open('none', 'w'); open('/output/none', 'w')"
+    )
+    done = run_code(source, **usual(virtualenv))
+    assert {"a.png", "b.png", "c.png"} < set(done.artifacts)
+    assert done.uncollected == ("empty/", "mixed/", "none", "other.csv")
+
+
 def test_figures_of_one_program_are_different(virtualenv: str) -> None:
     done = run_code(f"{START}{PLOT} plt.show(); {BAR} plt.show()", **usual(virtualenv))
     assert len(set(done.artifacts.values())) == 2

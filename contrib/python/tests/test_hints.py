@@ -196,6 +196,18 @@ def test_a_file_that_could_be_anywhere_gets_no_advice_to_make_its_directory() ->
         assert found == "a sandbox has files of its own: pass files=, or mount them"
 
 
+def test_a_file_whose_name_is_misspelt_was_meant() -> None:
+    files = {"sales.csv": "1", "data/sales_2025.csv": "1"}
+    expected = {
+        "slaes.csv": "did you mean 'sales.csv'?",
+        "/work/data/sales2025.csv": "did you mean 'sales_2025.csv'?",
+        "data/rows.json": "a sandbox has files of its own",
+    }
+    for path, meant in expected.items():
+        done = run_code(f"open({path!r})", files=files)
+        assert done.error is not None and str(done.error.hint).startswith(meant)
+
+
 def test_a_program_that_is_missing_is_no_file_of_the_callers() -> None:
     for call in ("subprocess.run(['none-such'])", "os.execvp('none-such', ['x'])"):
         done = run_code(f"import os, subprocess; {call}")

@@ -165,6 +165,15 @@ def test_an_expression_may_be_as_deep_as_in_a_file() -> None:
     assert (done.stdout, done.value, done.error) == ("2500\n", "2500", None)
 
 
+def test_a_traceback_with_a_long_message_keeps_its_beginning() -> None:
+    done = run_code("def f(): raise RuntimeError('x' * 100_000 + 'end')\nf()")
+    assert done.error is not None
+    for text in (done.error.traceback, done.stderr, done.to_text()):
+        assert 'File "<sandbox>", line 1, in f' in text and "RuntimeError: xxx" in text
+    assert "characters left out]" in done.error.traceback
+    assert done.error.traceback.endswith("xend\n") and len(done.error.traceback) < 1 << 16
+
+
 def test_a_syntax_error_has_its_line() -> None:
     done = run_code("x = 1\ny = (\n")
     assert done.error is not None and (done.error.type, done.error.line) == ("SyntaxError", 2)

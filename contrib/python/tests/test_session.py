@@ -307,6 +307,10 @@ def test_an_execution_is_json() -> None:
     [
         ("print('a'); 6 * 7", "a\n42"),
         ("pass", "[no output]"),
+        (
+            "display({'text/html': '<b>bold</b>', 'image/svg+xml': '<svg/>'}, raw=True)",
+            "[displayed: image/svg+xml, text/html]",
+        ),
         ("import os; os._exit(5)", "[exit code 5]"),
         ("import os; os.kill(2, 9)", "Crash: SIGKILL"),
         ("while True: pass", "Timeout: not done after 1 seconds: killed\nHint: do less, or allow more: timeout_sec"),

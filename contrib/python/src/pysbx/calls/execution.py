@@ -173,6 +173,8 @@ class Execution:
         if self.artifacts:
             named = ", ".join(f"{name} ({len(data)} bytes)" for name, data in self.artifacts.items())
             parts.append(f"[files: {named}]")
+        if not any(parts) and self.displays:  # those with a plain text have printed it
+            parts.append(f"[displayed: {', '.join(sorted({kind for one in self.displays for kind in one}))}]")
         return "\n".join(part.rstrip("\n") for part in parts if part) or "[no output]"
 
 
@@ -460,15 +462,15 @@ def unanswered(error: SandboxError, options: Options) -> dict[str, Any]:
 
 
 def _uncollected(
-    container: Container, bundle: Bundle, patterns: Iterable[str], known: Iterable[str]
+    container: Container, bundle: Bundle, patterns: Iterable[str], known: Iterable[str], files: dict[str, bytes]
 ) -> tuple[str, ...]:
-    """Return the names of what a run has left in /work, apart from mounts, known files, and their directories."""
+    """Return the names of what a run has left in /work, apart from mounts, known files, their directories, copies."""
     if container.directories is None or WORK in [mount.target for mount in bundle.options.mounts]:
         return ()
     top = PLACES[0]
     paths = [*(name if name.startswith("/") else top + name for name in known), *bundle.targets]
     names = {path.removeprefix(top).partition("/")[0] for path in paths if path.startswith(top)}
-    return container.directories.uncollected(tuple(patterns), names | {"__pycache__"})
+    return container.directories.uncollected(tuple(patterns), names | {"__pycache__"}, files)
 
 
 def execution(  # noqa: PLR0917 (each of another type)
@@ -491,7 +493,7 @@ def execution(  # noqa: PLR0917 (each of another type)
         truncated=bool(fields.pop("truncated", False)) or bool(left_out) or stdout_cut or stderr_cut,
         artifacts=files,
         left_out=left_out,
-        uncollected=() if known is None else _uncollected(container, bundle, collect, known),
+        uncollected=() if known is None else _uncollected(container, bundle, collect, known, files),
         usage=usage,
         limits=dict(bundle.enforcement.by),
         warm=container.warm,

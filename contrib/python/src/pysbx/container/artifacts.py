@@ -11,7 +11,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -128,17 +128,42 @@ class Directories:
         found, left_out = self._look(tuple(patterns), limit, wanted=True)
         return Collected(found, tuple(([self.complaint] if self.complaint else []) + left_out))
 
-    def uncollected(self, patterns: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
-        """Return the names in /work that no pattern means, apart from hidden and known ones; "/" ends directories."""
+    def uncollected(
+        self, patterns: Iterable[str], known: Collection[str], returned: Mapping[str, bytes]
+    ) -> tuple[str, ...]:
+        """Return the names in /work that no pattern means, apart from hidden and known ones; "/" ends directories.
+
+        Args:
+            patterns: see collect().
+            known: names that are left out.
+            returned: contents by path. Figures are copied to /output, and what has only copies is left out.
+        """
+        copies = {PurePosixPath(path).name: content for path, content in returned.items() if content}
         found = []
         with contextlib.suppress(KeyError, OSError), os.scandir(self._descriptors["work"]) as entries:
             for entry in entries:
                 path, is_directory = PurePosixPath(entry.name), entry.is_dir(follow_symlinks=False)
                 if entry.name.startswith(".") or entry.name in known or any(map(path.match, patterns)):
                     continue
+                if copies and self._is_copied(entry.name, copies, is_directory=is_directory):
+                    continue
                 if is_directory or entry.is_file(follow_symlinks=False):
                     found.append(f"{entry.name}/" if is_directory else entry.name)
         return tuple(sorted(found)[:MAX_UNCOLLECTED])
+
+    def _is_copied(self, name: str, copies: dict[str, bytes], *, is_directory: bool) -> bool:
+        """Tell whether a name in /work is a file that has a copy of this name, or a directory of such files only.
+
+        A copy is compared once, and taken out: a sandbox may have many large files.
+        """
+        top = trees.Place(name, self._descriptors["work"], name)
+        others: list[str] = []
+        try:
+            files = trees.walk(top, lambda path, _: others.append(path), 2 * len(copies)) if is_directory else [top]
+            same = [(copy := copies.pop(file.name)) == trees.read(file, len(copy)) for file in files]
+        except (KeyError, OSError, trees.TooMany):
+            return False
+        return bool(same) and all(same) and not others
 
     def _look(self, patterns: tuple[str, ...], limit: int, *, wanted: bool) -> tuple[dict[str, bytes], list[str]]:
         """Return contents by path and the paths of files left out, and remember the files."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import figures
+from .failure import MAX_TEXT, cut
 from .patches import replace
 
 # By method of an object: the MIME type of what it returns.
@@ -30,7 +31,6 @@ METHODS = {
     "_repr_javascript_": "application/javascript",
 }
 PLAIN = "text/plain"
-MAX_TEXT, MAX_MARK = 64 * 1024, 64
 # The classes whose objects have no other form, and whose repr() runs no other code.
 PLAIN_TYPES = (int, float, complex, bool, str, bytes)
 # Of a printed table: the stream is no terminal, and a model cannot ask for the rest.
@@ -111,13 +111,10 @@ def _keep(bundle: dict[str, str], identifier: str = "", *, update: bool = False)
 
 
 def _cut(text: str) -> str:
-    """Return a text as an answer may have it: of a longer one the beginning and the end, with a mark between them."""
+    """Return a text as an answer may have it, and count what is too long for that."""
     global _left_out  # noqa: PLW0603 (the state of a run)
-    if len(text) <= MAX_TEXT:
-        return text
-    _left_out += 1
-    half = (MAX_TEXT - MAX_MARK) // 2
-    return f"{text[:half]}\n[truncated: {len(text) - 2 * half} characters left out]\n{text[-half:]}"
+    _left_out += len(text) > MAX_TEXT
+    return cut(text)
 
 
 def _plain(value: Any, bundle: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import io
+import os
 import re
 import sys
 import traceback
@@ -11,13 +12,21 @@ from types import TracebackType
 from typing import Any
 
 OURS = __file__.rpartition("/")[0] + "/"
-MAX_TEXT = 64 * 1024
+MAX_TEXT, MAX_MARK = 64 * 1024, 64
 MAX_NAMES = 2000
 MAX_LINE = 50
 # The functions of subprocess and os that raise the error of a program that is not there.
 STARTERS = ("_execute_child", "_posix_spawn", "_execvpe")
 # Python 3.12 itself prints so many of the last frames. Each costs 30 microseconds, and recursion may have a million.
 MAX_FRAMES = 1000
+
+
+def cut(text: str) -> str:
+    """Return a text as an answer may have it: of a longer one the beginning and the end, with a mark between them."""
+    if len(text) <= MAX_TEXT:
+        return text
+    half = (MAX_TEXT - MAX_MARK) // 2
+    return f"{text[:half]}\n[truncated: {len(text) - 2 * half} characters left out]\n{text[-half:]}"
 
 
 def users_part(tb: TracebackType | None) -> TracebackType | None:
@@ -53,6 +62,8 @@ def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
     """Return the names that the missing name of an error may mean, or the line of a SyntaxError."""
     if isinstance(error, SyntaxError):
         return [error.text[:MAX_LINE]] if type(error.text) is str else []
+    if isinstance(error, FileNotFoundError):
+        return os.listdir(os.path.dirname(error.filename) or ".") if type(error.filename) is str else []
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     if isinstance(error, NameError) and tb is not None:
@@ -126,7 +137,7 @@ def describe(error: BaseException, source: str = "") -> dict[str, Any]:
     return {
         "type": type(error).__qualname__,
         "message": message[:MAX_TEXT],
-        "traceback": text[-MAX_TEXT:],
+        "traceback": cut(text),
         "line": _line(error, tb, source),
         "names": names,
         "memory": isinstance(error, MemoryError) and not of_tool,

@@ -229,6 +229,10 @@ def _no_python(match: re.Match[str], names: Iterable[str]) -> str:
 
 def _missing_file(match: re.Match[str], names: Iterable[str]) -> str:
     words, path = current(), match["path"]
+    if meant := closest(os.path.basename(path), names, cutoff=0.7):  # they are those of its directory
+        return meant
+    if path.startswith("/"):
+        return NO_FILE.format_map(words.options) + (NO_DIRECTORY if re.match(IN_DIRECTORY, match[0]) else "")
     # The command names a file beside the program. An interface to others does not say which files there are.
     if words.options is OPTIONS["command"] and not {"..", ":"} & {*Path(path).parts, *path} and os.path.exists(path):
         named = path if os.path.basename(path) == path else f"{path}:{path}"
@@ -255,8 +259,8 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("CalledProcessError", r"Command .*\bpip3?\b[' ,]+install\b(?P<rest>.*)' returned", _not_installed),
     ("KeyError", r"", "test with `in`, or use .get(key)"),
     ("IndexError", r"", "the sequence is shorter than expected: check len() first"),
-    ("FileNotFoundError", r".*No such file or directory: '(?P<path>[^/'][^']*)'$", _missing_file),
-    ("FileNotFoundError", IN_DIRECTORY, NO_FILE + NO_DIRECTORY),
+    ("FileNotFoundError", r".*No such file or directory: '(?P<path>[^']+)'$", _missing_file),
+    ("FileNotFoundError", IN_DIRECTORY, NO_FILE + NO_DIRECTORY),  # for a kernel
     ("FileNotFoundError", r"", NO_FILE),
     ("Exception", r"File `'.*'` not found", NO_FILE),  # %run
     ("ValueError", r"'.*' was not found in history, as a file, url", NO_FILE),  # %load
