@@ -12,7 +12,6 @@ import io
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -38,8 +37,7 @@ from pysbx.frameworks.workspace import MIB, Workspace, exec_async, gathered, in_
 
 ROOT, THEIR_ROOT = "/work", "/workspace"
 ARCHIVE = 256 * MIB
-CHUNK = 1 << 16
-SETTLE_SEC = 0.1
+CHUNK, SETTLE_SEC = 1 << 16, 0.1
 
 
 class PysbxSandboxClientOptions(BaseSandboxClientOptions):
@@ -196,17 +194,12 @@ class PysbxSandboxSession(BaseSandboxSession):
             one.terminal = AsyncTerminal(await in_thread(lambda: self.workspace.sandbox.terminal(argv, **given)))
             one.task = loop.create_task(self._pump(one, one.terminal))
         else:
-
-            def hear(_: str, data: bytes) -> None:
-                loop.call_soon_threadsafe(one.add, data)
-
-            one.task = loop.create_task(self._finish(tuple(argv), hear))
+            one.task = loop.create_task(self._finish(one, tuple(argv)))
         one.task.add_done_callback(lambda _: one.news.set())
         number = pty_types.allocate_pty_process_id({*self._commands})
         if len(self._commands) >= pty_types.PTY_PROCESSES_MAX:
             known = [(key, it.used, it.done()) for key, it in self._commands.items()]
-            old = pty_types.process_id_to_prune_from_meta(known)
-            if old is not None:
+            if (old := pty_types.process_id_to_prune_from_meta(known)) is not None:
                 await self._commands.pop(old).end()
         self._commands[number] = one
         wait_ms = pty_types.clamp_pty_yield_time_ms(10_000 if yield_time_s is None else int(yield_time_s * 1000))
@@ -217,8 +210,10 @@ class PysbxSandboxSession(BaseSandboxSession):
             one.add(data)
         return terminal.exit_code
 
-    async def _finish(self, command: tuple[str, ...], hear: Callable[[str, bytes], None]) -> int:
-        return int((await self._exec(command, on_output=hear)).exit_code)
+    async def _finish(self, one: _Running, command: tuple[str, ...]) -> int:
+        soon = asyncio.get_running_loop().call_soon_threadsafe
+        done = await self._exec(command, on_output=lambda _, data: soon(one.add, data))
+        return done.exit_code
 
     async def _update(self, number: int, one: _Running, wait_ms: int, tokens: int | None) -> pty_types.PtyExecUpdate:
         output, count, closed = await collect_pty_output(
