@@ -215,7 +215,8 @@ def _numpy(value: Any, path: str) -> Any:
     numpy = sys.modules["numpy"]
     kind = value.dtype.kind
     if kind not in ARRAY_KINDS:
-        raise Unserializable(value, path, f"a numpy array of dtype {value.dtype} cannot leave the sandbox")
+        reason = f"a numpy array of dtype {value.dtype} cannot leave the sandbox: return its tolist()"
+        raise Unserializable(value, path, reason)
     if isinstance(value, numpy.generic):
         return _ext(Code.SCALAR, [value.dtype.str, value.tobytes()])
     if type(value) is not numpy.ndarray:

@@ -16,14 +16,15 @@ ADVICE: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (tuple, "tuple(…)"),
     (abc.Iterable, "list(…)"),
 )
-# For models of pydantic, which are iterable too, classes of attrs, sparse arrays of scipy, masked ones of numpy, and
-# queries of polars.
+# For models of pydantic, classes of attrs, sparse arrays of scipy, masked ones of numpy, queries of polars, and what
+# ipaddress makes. Models and networks are iterable too.
 METHODS = {
     "model_dump": "its model_dump()",
     "__attrs_attrs__": "attrs.asdict(…)",
     "toarray": "its toarray()",
     "filled": "its filled(…), and its mask",
     "collect_schema": "its collect()",
+    "exploded": "str(…)",
 }
 HEAPTYPE = 1 << 9  # of tp_flags: made by a class statement
 
