@@ -86,6 +86,7 @@ static _Noreturn void become_hook(const struct spec_hook *hook, const struct hoo
     if ((out >= 0 && dup2(out, STDOUT_FILENO) < 0) || (errfd >= 0 && dup2(errfd, STDERR_FILENO) < 0))
         _exit(126);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -171,10 +171,21 @@ void record_unlock(int dirfd)
     flock(dirfd, LOCK_UN);
 }
 
+int record_write_error(int dirfd, int code, const char *name, const char *id, struct error *err)
+{
+    char own[sizeof("/proc/self/fd/") + 10], path[PATH_MAX];
+    snprintf(own, sizeof(own), "/proc/self/fd/%d", dirfd);
+    ssize_t n = readlink(own, path, sizeof(path) - 1);
+    if (n < 0)
+        return error_set(err, code, "write '%s' of container '%s'", name, id);
+    path[n] = '\0';
+    return error_set(err, code, "write '%s' of container '%s' in '%s'", name, id, path);
+}
+
 int record_own_cgroup(int dirfd, const char *id, struct error *err)
 {
     if (mknodat(dirfd, RECORD_CGROUP, S_IFREG | 0600, 0) < 0)
-        return error_set(err, -errno, "write '%s' of container '%s'", RECORD_CGROUP, id);
+        return record_write_error(dirfd, -errno, RECORD_CGROUP, id, err);
     return 0;
 }
 
@@ -359,7 +370,7 @@ int record_write(int dirfd, const struct record *record, struct error *err)
         record_write_list(&t, &lists[i], record);
     int ret = t.failed ? -ENOMEM : io_replace_file_at(dirfd, RECORD_NAME, t.data, t.used, 0600);
     free(t.data);
-    return ret < 0 ? error_set(err, ret, "write state of container '%s'", record->id) : 0;
+    return ret < 0 ? record_write_error(dirfd, ret, RECORD_NAME, record->id, err) : 0;
 }
 
 static void unescape(char *s)

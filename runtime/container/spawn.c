@@ -112,7 +112,7 @@ static int write_state_file(struct creation *c, const char *name, const void *da
                             struct error *err)
 {
     int ret = io_create_file_at(c->dir, name, data, size, 0600);
-    return ret < 0 ? error_set(err, ret, "write '%s' of container '%s'", name, c->plan.id) : 0;
+    return ret < 0 ? record_write_error(c->dir, ret, name, c->plan.id, err) : 0;
 }
 
 /* Write what later commands need besides the record. */

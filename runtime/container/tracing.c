@@ -76,7 +76,7 @@ static bool is_marked(int dir)
 static int mark(int dir, const char *id, struct error *err)
 {
     cleanup_fd int fd = openat(dir, RECORD_TRACEABLE, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return fd < 0 ? error_set(err, -errno, "write '%s' of container '%s'", RECORD_TRACEABLE, id) : 0;
+    return fd < 0 ? record_write_error(dir, -errno, RECORD_TRACEABLE, id, err) : 0;
 }
 
 static int mark_locked(int root, const char *id, struct error *err)

@@ -184,7 +184,6 @@ static int save_fork(struct subject *s, struct error *err)
     cleanup_fd int root = openat(s->fork_proc, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_set(err, -errno, "open its root");
-    (void)signal(SIGXFSZ, SIG_IGN); /* the caller's RLIMIT_FSIZE is an error then: setrlimit(2) */
     ret = session_save(s->fork, root, config.max_size, NULL, s->image.file, err);
     /* If the fork still lives, its number was not used by another process meanwhile. */
     return ret == 0 && has_ended(s->fork_pidfd, 0) ? error_text(err, -ESRCH, "its fork has ended") : ret;

@@ -160,7 +160,6 @@ static int save_found(struct arena *a, struct subject *s, const struct save_opti
     cleanup_fd int out = session_create(options->file, err);
     if (out < 0)
         return out;
-    (void)signal(SIGXFSZ, SIG_IGN); /* the caller's RLIMIT_FSIZE is an error then: setrlimit(2) */
     ret = save_process(a, s, options, config.max_size, out, base, err);
     /* If the process still lives, its number was not used by another one meanwhile. */
     if (ret == 0 && has_ended(s->pidfd)) {

@@ -142,6 +142,14 @@ PYTHON
     done
 }
 
+@test "create: a file that cannot be written is an error that names its directory, and nothing is left" {
+    make_bundle true
+    # A limit on the size of files fails as a full disk does. Its signal must not end the runtime in the middle.
+    expect 1 bash -c 'ulimit -f 1; "$@"' _ "$RUNTIME" --root "$RUNTIME_STATE" run --bundle bundle box
+    [[ $stderr == *"of container 'box' in '$RUNTIME_STATE/box': File too large"* ]]
+    check_untouched
+}
+
 @test "run: fifty at the same time" {
     make_bundle sh -c 'echo $$ $(hostname)'
     local -a runs=()
