@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +53,14 @@ def test_a_session_goes_on_if_there_is_no_room_to_save_it(tmp_path: Path, monkey
         assert session.run("x = 41").warm
         monkeypatch.setattr("pysbx.calls.saved.cache_directory", lambda: private_directory(disk / "cache"))
         for use in (session.checkpoint, session.park, session.fork, lambda: session.snapshot(disk / "session")):
-            with pytest.raises(SandboxError, match=r"cannot be (saved|parked|forked): .*No space left on device$"):
+            with pytest.raises(SandboxError, match=r"cannot be .*: No space left on device ") as error:
                 use()
+            assert re.search(rf"(saved|parked|forked): .* \(in '{re.escape(str(disk))}(/cache)?'\)$", str(error.value))
+        assert session.run("open('large', 'wb').write(bytes(4 << 20))").exit_code == 0
+        (disk / "file").write_text("before")
+        with pytest.raises(OSError, match=re.escape(f"No space left on device: '{disk}'")):
+            session.save("large", disk / "file")
+        assert (disk / "file").read_text() == "before"
+        (disk / "file").unlink()
         assert [path.name for path in disk.rglob("*")] == ["cache"]
         assert session.run("x + 1").value == "42"

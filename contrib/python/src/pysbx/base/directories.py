@@ -178,7 +178,7 @@ def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
 
     descriptor, name = tempfile.mkstemp(dir=path.parent)
     try:
-        with open(descriptor, "wb") as file:
+        with in_directory(path.parent), open(descriptor, "wb") as file:
             file.write(content)
             os.fchmod(file.fileno(), mode)
         Path(name).rename(path)

@@ -36,6 +36,8 @@ UNFIT = "snapshot-unfit"
 NO_PROCESS = re.compile(rf"^\[Errno {errno.EAGAIN}\]")
 # Failures of a disk, which has no room or forbids writing.
 NO_SPACE = re.compile("|".join(map(re.escape, map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)))))
+# Failures of this machine, as the C library of the runtime words them: ENOMEM, EMFILE, ENFILE.
+NO_MEANS = re.compile("Out of memory|No file descriptors available|Too many open files")
 # Forks that start at the same time.
 AT_ONCE = 4
 LOOK_SEC = 0.001
@@ -337,8 +339,11 @@ class Sandbox(Filed):
         except BaseException:
             self._drop_copy(copy.container, copy.number)
             raise
+        if said and NO_SPACE.search(said):
+            place = os.path.dirname(os.readlink(f"/proc/self/fd/{descriptor}"))
+            raise _refusal(f"{said} (in '{place}')", done)
         if said:
-            raise _refusal(said if NO_SPACE.search(said) else said + SAVED_REMEDY, done)
+            raise _refusal(said if NO_MEANS.search(said) else said + SAVED_REMEDY, done)
         return base
 
     def snapshot(self, path_or_name: str | os.PathLike[str]) -> Path:
