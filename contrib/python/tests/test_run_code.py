@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ from pysbx.calls.execution import checked_files, unanswered
 from pysbx.container import container, process
 from pysbx.errors import SandboxFileTooLargeError, SandboxOptionError
 from pysbx.options.options import make_options
-from tests.conftest import descriptors
+from tests.conftest import descriptors, own_containers
 
 
 @pytest.mark.root
@@ -203,6 +204,33 @@ def test_a_killed_program_has_used_what_it_has_used() -> None:
     for _ in range(4):  # the third one is in a container that waited for it
         used = run_code(code, name="main.py", timeout_sec=4).usage
         assert (used.cpu_sec > 0.35, used.peak_memory_mb) == (True, None)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("ready", [0, 1])
+def test_a_program_without_descriptors_ends_its_sandboxes_in_time(ready: int) -> None:
+    """If it did not, code whose time is over would run as long as the program."""
+    taken: list[int] = []
+
+    def take_all(text: str) -> None:
+        with pytest.raises(OSError, match="Too many open files"):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    try:
+        for _ in range(1 + 2 * ready):  # the last one is in a container that waited for it
+            for one in taken:
+                os.close(one)
+            taken.clear()
+            done = run_code("print(1, flush=True)\nwhile True: pass", timeout_sec=1, ready=ready, on_stdout=take_all)
+            assert done.timed_out
+        assert own_containers() == 0
+    finally:
+        for one in taken:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_an_endless_flood_of_output_ends_with_the_time() -> None:

@@ -9,10 +9,12 @@ and reports through a pipe. The disposition of the signal stays as it is: it bel
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import struct
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +36,10 @@ _, status, used = os.wait4(child, 0)
 os.write(number, struct.pack("=idd", status, used.ru_utime, used.ru_stime))
 """
 REPORT = struct.Struct("=idd")
+# Python ignores two of these signals, and this program may ignore the third; the programs that it starts should not.
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+# Seconds from one look at a child to the next, at first and at most.
+FIRST_LOOK_SEC, LOOK_SEC = 0.0005, 0.02
 
 
 def python(program: str, *arguments: str) -> list[str]:
@@ -102,6 +108,23 @@ def read_report(descriptor: int) -> End | None:
         return None
     status, user, system = REPORT.unpack(data)
     return End(os.waitstatus_to_exitcode(status), user + system)
+
+
+def wait(pid: int, until: float) -> bool:
+    """Wait for the end of a child, without a descriptor, until a time by time.monotonic().
+
+    Return False if it had to be killed then.
+    """
+    pause = FIRST_LOOK_SEC
+    with contextlib.suppress(ChildProcessError):  # another part of this program waits for all children: it has ended
+        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > until:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.5, LOOK_SEC)
+    return True
 
 
 def run(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -133,8 +135,28 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def kill(container: str) -> None:
-    """End every process of a container and remove it. It is no error if there is none."""
-    call("delete", "--force", container)
+    """End every process of a container and remove it. It is no error if there is none.
+
+    It needs no descriptor: a program that has none left ends its sandboxes in time all the same.
+
+    Raises:
+        SandboxStartupError: the program has not ended after a time, or cannot be started, not even after a time.
+    """
+    arguments = command("delete", "--force", container)
+    nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    until = time.monotonic() + COMMAND_TIMEOUT_SEC
+    while True:
+        try:
+            pid = os.posix_spawn(
+                arguments[0], arguments, environment(), file_actions=nothing, setsigdef=children.IGNORED
+            )
+            break
+        except OSError as error:  # too many processes, or not enough memory: the container may have both
+            if error.errno not in (errno.EAGAIN, errno.ENOMEM) or time.monotonic() > until:
+                raise SandboxStartupError(f"pysbx-runtime delete: {error.strerror}") from error
+            time.sleep(children.LOOK_SEC)
+    if not children.wait(pid, until):
+        raise SandboxStartupError(f"pysbx-runtime delete: it has not ended after {COMMAND_TIMEOUT_SEC:g} seconds")
 
 
 def _attempt(

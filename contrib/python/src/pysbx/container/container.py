@@ -597,7 +597,9 @@ class Container:
         if self._usage is None:
             deadline = time.monotonic() + GRACE_SEC
             # The kernel does not count the time of processes that it ends because their init is killed.
-            spent_sec = self._read_cpu()
+            spent_sec = 0.0
+            with contextlib.suppress(OSError, ImportError):  # no descriptor is left, not even for a module
+                spent_sec = self._read_cpu()
             self._end()
             # A runtime that is still creating the container finds it gone, and ends by itself. A runtime that had not
             # begun yet creates it after all: then the container has to be killed again.

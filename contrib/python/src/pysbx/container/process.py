@@ -6,15 +6,12 @@ import contextlib
 import fcntl
 import os
 import select
-import signal
 from collections.abc import Mapping
 
 from pysbx.base import children, runtime
 from pysbx.container import unpatched
 from pysbx.errors import SandboxStartupError
 
-# Python ignores two of these signals, and this program may ignore the third; the programs that it starts should not.
-IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 # Descriptors. The runtime continues a process from the first. A process between reports the end of the runtime by the
 # second. The runtime writes to the third how the program has ended. The next two are those of labels.individual(). The
 # caller asks the runtime at ORDER to compare the files of the snapshot, and gets the answer there.
@@ -133,7 +130,7 @@ class Process:
                     file_actions=actions,
                     setpgroup=0,
                     setsigmask=(),
-                    setsigdef=IGNORED,
+                    setsigdef=children.IGNORED,
                 )
             except OSError as error:
                 raise SandboxStartupError(f"program '{arguments[0]}': {error.strerror}") from error

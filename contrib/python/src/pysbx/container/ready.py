@@ -17,6 +17,7 @@ import select
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from pysbx.container import unpatched
 from pysbx.container.bundle import Bundle
 from pysbx.container.container import FOR_CALL, FOR_STATE, GRACE_SEC, Container
 from pysbx.container.streams import OutputCallback
+from pysbx.errors import SandboxStartupError
 from pysbx.options.options import Options
 
 # How long containers wait after the last call with their options.
@@ -375,8 +377,7 @@ def _keep() -> None:
         try:
             if ending is not None:
                 _see_end(*ending)
-            for container in over:
-                container.close()
+            _close_all(over)
             if pool is not None:
                 _fill(pool)
         except Exception as error:  # of one container; the others still need the thread
@@ -385,6 +386,15 @@ def _keep() -> None:
             with _changed:
                 _working = False
                 _changed.notify_all()
+
+
+def _close_all(containers: Iterable[Container]) -> None:
+    """Close containers; the failure of one keeps none of the others."""
+    for container in containers:
+        try:
+            container.close()
+        except SandboxStartupError as error:
+            log.write(log.RUN, log.WARNING, "a ready container: %s", error)
 
 
 def _fill(pool: _Pool) -> None:
@@ -409,8 +419,7 @@ def close() -> None:
         waiting = [container for pool in _pools.values() for container, _ in pool.waiting]
         _pools.clear()
         _changed.wait_for(lambda: not _working and not _ending, CLOSE_SEC)
-    for container in waiting:
-        container.close()
+    _close_all(waiting)
     _mounts.close()
 
 
