@@ -460,6 +460,24 @@ linux["readonlyPaths"] = ["/fixed/file", "/fixed/dir", "/missing"]'
     [[ ${lines[0]} == /bin && ${lines[2]} == file && ${lines[3]} == 1 ]]
 }
 
+# mount(2) of a second procfs needs a complete one in the mount namespace. The environment has stacked one on another.
+@test "--no-pivot: no procfs or sysfs of the host remains, with which a nested user namespace could mount its own" {
+    needs_root "a user's container gets the mounts of the host locked"
+    mkdir -p "dir with blanks/proc" bare/sys
+    mount -t proc proc "$PWD/dir with blanks/proc"
+    mount -t sysfs sysfs "$PWD/bare/sys"
+    make_bundle sh -c 'unshare -mrpf mount -t proc none /proc; unshare -mrn mount -t sysfs none /sys; mount'
+    configure 'linux["maskedPaths"] = ["/proc/keys", "/sys/firmware"]
+capabilities("CAP_SYS_ADMIN", "CAP_SETFCAP")'
+    expect 0 run_box
+    local refused=$stderr mounts=$output
+    [[ $refused == *"permission denied"*"permission denied"* ]]
+    expect 0 run_box --no-pivot
+    umount "$PWD/dir with blanks/proc" "$PWD/bare/sys"
+    [[ $stderr == "$refused" && $output != *bare* && $output == *" on /sys type sysfs"* ]]
+    [[ $(grep -c ' type proc' <<<"$output") == "$(grep -c ' type proc' <<<"$mounts")" ]]
+}
+
 @test "without a mount namespace: the program is confined to its root, and delete removes the mounts" {
     needs_root "a user needs a mount namespace"
     make_bundle sh -c 'cat /data/file; ls /; sleep 1000'

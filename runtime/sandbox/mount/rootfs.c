@@ -2,6 +2,8 @@
 #include "sandbox/mount/rootfs.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,8 +13,10 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/io.h"
 #include "base/json_out.h"
 #include "base/path.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "sandbox/mount/attach.h"
@@ -24,6 +28,9 @@
 #ifndef STATX_ATTR_MOUNT_ROOT
 #define STATX_ATTR_MOUNT_ROOT 0x00002000
 #endif
+
+/* With ten thousand mounts, mountinfo has about 2 MiB. */
+#define MOUNTINFO_MAX ((size_t)16 * 1024 * 1024)
 
 struct rootfs_plan {
     struct rootfs_context context;
@@ -254,18 +261,60 @@ static int hide(const char *path)
     return mount("none", path, "tmpfs", MS_RDONLY, NULL) < 0 ? -errno : 0;
 }
 
-/* Enter the root by moving it over "/": the initial ramdisk cannot be pivoted. Hide the host's /proc and /sys
- * first. As long as a complete one is mounted, the kernel would let a nested user namespace mount another,
- * without the masks. */
+/* Return the place of a mount that shows the host's processes or devices, from a line of mountinfo, or NULL:
+ * "ID PARENT MAJOR:MINOR ROOT PLACE … - TYPE SOURCE OPTIONS". */
+static const char *revealing_place(char *line)
+{
+    const char *type = strstr(line, " - ");
+    if (type == NULL || (str_after(type, " - proc ") == NULL && str_after(type, " - sysfs ") == NULL))
+        return NULL;
+    char *save = NULL, *field = strtok_r(line, " ", &save);
+    for (int i = 0; i < 4 && field != NULL; i++)
+        field = strtok_r(NULL, " ", &save);
+    if (field != NULL)
+        str_unescape_octal(field);
+    return field;
+}
+
+/* Hide all proc and sysfs mounts of the host. As long as a complete one is mounted, the kernel would let a
+ * nested user namespace mount another, without the masks. Of mounts stacked at one place the newest comes
+ * first, which is the last line. The working directory is the container's root; it is "/" if that lies on top
+ * of the host's, where no path leads to its mounts. */
+static int hide_revealing(struct arena *a, struct error *err)
+{
+    char root[PATH_MAX], *text;
+    size_t size;
+    cleanup_fd int fd = proc_open("self/mountinfo", O_RDONLY, err);
+    if (fd < 0)
+        return fd;
+    int ret = io_read_fd(a, fd, MOUNTINFO_MAX, &text, &size);
+    if (ret < 0)
+        return error_set(err, ret, "read '/proc/self/mountinfo'");
+    if (getcwd(root, sizeof(root)) == NULL)
+        return error_set(err, -errno, "find the path of the root file system");
+    for (char *end = text; end != NULL; size = end != NULL ? (size_t)(end - text) : 0) {
+        text[size] = '\0';
+        end = memrchr(text, '\n', size);
+        const char *place = revealing_place(end != NULL ? end + 1 : text);
+        const char *below = place != NULL && !str_eq(root, "/") ? str_after(place, root) : NULL;
+        if (place == NULL || (below != NULL && (*below == '\0' || *below == '/')))
+            continue;
+        if ((ret = hide(place)) < 0)
+            return error_set(err, ret, "unmount the host's '%s'", place);
+    }
+    return 0;
+}
+
+/* Enter the root by moving it over "/": the initial ramdisk cannot be pivoted. */
 static int enter_by_move(const struct rootfs_plan *plan, struct error *err)
 {
-    static const char *const reveal[] = {"/proc", "/sys"};
+    struct arena a = {0};
     int ret = stays_shared(plan) ? make_parent_private("/", err) : 0;
+    if (ret == 0)
+        ret = hide_revealing(&a, err);
+    arena_free(&a);
     if (ret < 0)
         return ret;
-    for (size_t i = 0; i < 2; i++)
-        if ((ret = hide(reveal[i])) < 0)
-            return error_set(err, ret, "unmount the host's '%s'", reveal[i]);
     if (sys_move_mount(plan->fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return error_set(err, -errno, "move '%s' to '/'", plan->path);
     if (chroot(".") < 0)
