@@ -292,9 +292,9 @@ static int hide_revealing(struct arena *a, struct error *err)
         return error_set(err, ret, "read '/proc/self/mountinfo'");
     if (getcwd(root, sizeof(root)) == NULL)
         return error_set(err, -errno, "find the path of the root file system");
-    for (char *end = text; end != NULL; size = end != NULL ? (size_t)(end - text) : 0) {
-        text[size] = '\0';
-        end = memrchr(text, '\n', size);
+    for (char *end = text + size; end != NULL;) {
+        *end = '\0';
+        end = memrchr(text, '\n', (size_t)(end - text));
         const char *place = revealing_place(end != NULL ? end + 1 : text);
         const char *below = place != NULL && !str_eq(root, "/") ? str_after(place, root) : NULL;
         if (place == NULL || (below != NULL && (*below == '\0' || *below == '/')))
