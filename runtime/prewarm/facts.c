@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "container/options.h"
 #include "container/process.h"
 #include "prewarm/credentials.h"
@@ -36,6 +37,15 @@ static const char *change_of_execve(const struct process_plan *p)
     return NULL;
 }
 
+/* exec then clones late, so that no process of the pid namespace traces the clone. */
+static const char *tracers(const struct spec_namespaces *namespaces)
+{
+    for (size_t i = 0; i < namespaces->count; i++)
+        if (str_eq(namespaces->items[i].type, "pid") && namespaces->items[i].path != NULL)
+            return "the container shares its pid namespace, where processes of others may trace this one";
+    return "processes of the container may trace others (CAP_SYS_PTRACE)";
+}
+
 /* Return a reason of the container for a cold start, in words for a user, or NULL. */
 static const char *facts_obstacle(struct arena *a, const struct start *start, const char *credentials)
 {
@@ -56,8 +66,7 @@ static const char *facts_obstacle(struct arena *a, const struct start *start, co
          * process. */
         {!start->exec && start->traceable && hooks,
          "startContainer hooks may trace the process (CAP_SYS_PTRACE)"},
-        /* exec then clones late. */
-        {start->exec && start->traceable, "processes of the container may trace others (CAP_SYS_PTRACE)"},
+        {start->exec && start->traceable, tracers(&start->spec->linux_->namespaces)},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].there)

@@ -438,6 +438,20 @@ print(os.getpid() != 1, threading.main_thread().native_id == os.getpid(), sys.ar
     expect 7 runtime exec box python3 -c 'raise SystemExit(7)'
 }
 
+@test "exec is cold where processes may trace its own, and says which: of the container, or of a shared pid namespace" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    program require 'import time; time.sleep(1000)'
+    start_box
+    configure 'namespace("pid", f"/proc/{arguments[0]}/ns/pid")' "$(pid_of_box)"
+    runtime run --detach --bundle bundle second </dev/null >out
+    fails 255 "shares its pid namespace, where processes of others may trace" runtime exec second python3 -c pass
+    [[ $stderr != *CAP_SYS_PTRACE* ]]
+    configure 'namespace("pid"); capabilities("CAP_SYS_PTRACE")'
+    runtime run --detach --bundle bundle third </dev/null >out
+    fails 255 "may trace others (CAP_SYS_PTRACE)" runtime exec third python3 -c pass
+    for box in box second third; do runtime delete --force "$box"; done
+}
+
 @test "a module that cannot be imported is named, and the program runs cold" {
     module broken.py <<<'raise ValueError("not today")'
     preload json,broken
