@@ -506,6 +506,22 @@ def until_closed(ends: list[bytes]) -> Callable[[Proxy, tuple[bytes, ...], Origi
     return talk
 
 
+def test_a_refusal_after_the_end_of_the_server_is_no_failure_of_the_proxy(
+    exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sandbox could fill the caller's log with tracebacks."""
+
+    class Gone(Origin):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(OK)
+            writer.close()
+
+    ends: list[bytes] = []
+    monkeypatch.setitem(globals(), "client", until_closed(ends))
+    exchange(connect_to("good.example:80"), GET.replace(b"good", b"evil"), origin=Gone())
+    assert ends == [b"closed"]
+
+
 def test_the_parser_is_loaded_with_the_first_request() -> None:
     source = "import pysbx.network.proxy, sys; print('h11' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", source], check=True, capture_output=True, text=True).stdout

@@ -109,7 +109,7 @@ def is_public(address: Address) -> bool:
 
 
 def is_elsewhere(address: Address) -> bool:
-    """Tell whether an address is another machine's: the rule for hosts that may have private addresses."""
+    """Tell whether an address is neither loopback nor special: the rule for hosts that may have private addresses."""
     return getattr(address, "scope_id", None) is None and not any(address in network for network in NOT_AN_END)
 
 

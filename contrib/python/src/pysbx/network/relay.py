@@ -228,7 +228,7 @@ class SocketEnd(End):
     def __init__(self, reader: Reader, writer: Writer, account: Account) -> None:
         """Take the reading and the writing half of a connection."""
         super().__init__(account)
-        self._reader, self._writer = reader, writer
+        self._reader, self._writer, self._ended = reader, writer, False
         writer.transport.pause_reading()  # type: ignore[attr-defined]  # between two reads the kernel keeps what comes
 
     async def _receive(self) -> bytes:
@@ -240,11 +240,14 @@ class SocketEnd(End):
             self._writer.transport.pause_reading()  # type: ignore[attr-defined]
 
     async def _send(self, data: bytes) -> None:
+        if self._ended:  # asyncio raises no OSError then, and would write a traceback for each such connection
+            raise BrokenPipeError
         self._writer.write(data)
         await self._writer.drain()
 
     async def finish(self) -> None:
         """Say that nothing more is sent."""
+        self._ended = True
         if self._writer.can_write_eof():
             self._writer.write_eof()
 
