@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import gc
 import json
 import os
 import pickle
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +23,7 @@ from typing import Any
 import pytest
 
 from pysbx import (
+    AsyncSandbox,
     Sandbox,
     SandboxError,
     SandboxExecutionError,
@@ -36,7 +41,7 @@ from pysbx import (
 )
 from pysbx.base import runtime
 from pysbx.calls.execution import unsaid
-from tests.servers import killed_owner
+from tests.servers import killed_owner, wait_until
 
 
 def test_each_run_has_a_name_of_its_own_also_after_an_empty_one() -> None:
@@ -103,6 +108,80 @@ def test_a_fork_of_the_program_does_not_use_its_session() -> None:
             os._exit(refused)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
         assert session.run("x").value == "1"
+
+
+def held() -> tuple[int, int]:
+    """Return how many descriptors this program has, and how many children, zombies too."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return len(os.listdir("/proc/self/fd")), sum(len(one.read_text().split()) for one in lists)
+
+
+def used(session: Sandbox) -> Sandbox:
+    session.run("1")
+    return session
+
+
+USES: dict[str, Callable[[Sandbox], Any]] = {
+    "a run": lambda session: session.run("x = 1"),
+    "no use": Sandbox.__enter__,
+    "a code that will not end": lambda session: session.run("import os, time; os._exit = lambda code: time.sleep(99)"),
+    "a checkpoint": Sandbox.checkpoint,
+    "a fork": Sandbox.fork,
+    "a saved state": lambda session: used(session).park(),
+    "a pause": lambda session: used(session).pause(),
+    "a terminal and a process": lambda session: (session.terminal(), session.start("sleep 99")),
+    "a forwarded port": lambda session: session.forward(8000),
+    "a call of a tool": lambda session: session.run("tool()"),
+    "a rollback": lambda session: session.rollback(session.checkpoint()),
+    "an asynchronous run that was cancelled": lambda session: asyncio.run(cancelled_run(session)),
+}
+
+
+async def cancelled_run(session: Sandbox) -> None:
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(AsyncSandbox._of(session).run("import time; time.sleep(99)"), 0.5)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_session_that_is_dropped_ends(use: str) -> None:
+    """At once, and not when cycles are collected."""
+    with Sandbox(ready=0) as session:
+        session.run("1")  # the watcher of this program has begun
+    asyncio.run(asyncio.to_thread(int))
+    gc.collect()
+    gc.disable()
+    try:
+        before = held()
+        session = Sandbox(ready=0, allow_network="localhost", tools={"tool": int})
+        USES[use](session)
+        if use == "a rollback":
+            assert session.run("1 + 1").value == "2"
+        assert held() > before
+        with pytest.warns(ResourceWarning, match="unclosed <Sandbox: "):
+            del session
+        wait_until(lambda: held() <= before)
+    finally:
+        gc.enable()
+
+
+def test_a_session_that_is_dropped_in_a_fork_of_the_program_goes_on() -> None:
+    session = Sandbox(ready=0)
+    session.run("x = 1")
+    before = held()[0]
+    child = os.fork()
+    if child == 0:
+        del session
+        os._exit(int(held()[0] >= before))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert session.run("x").value == "1"
+    session.close()
+
+
+def test_a_session_that_is_left_at_the_end_of_the_program_says_nothing() -> None:
+    """Not even in a cycle; its watcher removes the container."""
+    program = "from pysbx import Sandbox\nkept = [Sandbox()]\nkept.append(kept)\nprint(kept[0].run('6 * 7').value)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("42\n", "")
 
 
 def test_output_belongs_to_its_run() -> None:

@@ -21,6 +21,7 @@ import stat
 import struct
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,8 +131,8 @@ class Checkpoint:
         size: bytes that it takes on disk.
     """
 
-    def __init__(self, saved: Saved, remove: Callable[[Checkpoint], None]) -> None:
-        """Take a saved state: see Sandbox.checkpoint."""
+    def __init__(self, saved: Saved, remove: weakref.WeakMethod[Callable[[Checkpoint], None]]) -> None:
+        """Take a saved state, and the method of its session that removes it: see Sandbox.checkpoint."""
         self.saved, self._remove = saved, remove
         self.made, self.size = time.time(), saved.size
 
@@ -142,7 +143,8 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Remove it; once more is no error."""
-        self._remove(self)
+        if remove := self._remove():
+            remove(self)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import math
 import os
 import re
+import sys
 import time
+import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -76,9 +80,9 @@ class _Copy(NamedTuple):
 class Sandbox(Filed):
     """A session: names, modules and files of one run are there in the next.
 
-    Use it in a with statement. Runs of one session follow each other; sessions are independent. A run that takes too
-    long is interrupted, and the session goes on. A run that does not end then, or that ends the process, ends the
-    session: later calls raise SandboxError.
+    Use it in a with statement. A session that is dropped ends too, with a ResourceWarning. Runs of one session follow
+    each other; sessions are independent. A run that takes too long is interrupted, and the session goes on. A run that
+    does not end then, or that ends the process, ends the session: later calls raise SandboxError.
     """
 
     @classmethod
@@ -452,7 +456,7 @@ class Sandbox(Filed):
         check(0)
         if self._bundle is not None:
             ready.expect_state(self._bundle)
-        made = Checkpoint(self._capture("saved"), self._remove_checkpoint)
+        made = Checkpoint(self._capture("saved"), weakref.WeakMethod(self._remove_checkpoint))
         with self._lock:
             try:
                 self._started()
@@ -533,6 +537,7 @@ class Sandbox(Filed):
         self._drop_container()
         self._forget_parked()
         self._container, self._bundle, self._sites = made._container, made._bundle, made._sites
+        made._container = None  # otherwise it ends with the object
         self._baseline, self._paused, self._ended = made._baseline, False, ""
 
     def _forget_parked(self) -> None:
@@ -542,7 +547,10 @@ class Sandbox(Filed):
 
     @property
     def reference(self) -> str:
-        """A text by which other processes of the same user find the session while this one lives: see attach."""
+        """A text by which other processes of the same user find the session while this one lives: see attach.
+
+        From then on the session lasts until close(), also if this program drops it.
+        """
         from pysbx.calls.attach import Reference  # noqa: PLC0415 (few sessions need it)
 
         with self._lock:
@@ -584,6 +592,27 @@ class Sandbox(Filed):
             self._forget_parked()
             self._baseline = Baseline()
             self._ended = self._ended or "it has been closed"
+
+    def __del__(self) -> None:
+        """Let a session end that was dropped without close().
+
+        This can run in any thread at any time, so another thread does all that waits. Low-level, because threading has
+        locks that this thread may hold. When the program ends, its watcher removes the container: see reaper.
+        """
+        if sys.is_finalizing() or not self._holds_anything():
+            return
+        said = f"unclosed {self!r}"
+        if self._is_of_parent:
+            self.close()
+            return
+        _thread.start_new_thread(self.close, ())
+        warnings.warn(said, ResourceWarning, stacklevel=2, source=self)
+
+    def _holds_anything(self) -> bool:
+        if "_lock" not in vars(self):  # its options were refused
+            return False
+        running = self._container is not None and self._container.is_open
+        return running or bool(self._forwards or self._checkpoints or self._parked)
 
     def pause(self) -> None:
         """Freeze all processes of the session, after the run in progress. Memory and files are kept.

@@ -617,6 +617,11 @@ class Container:
             self._close()
 
     @property
+    def is_open(self) -> bool:
+        """Whether it was not closed or killed, and so has descriptors and a child process of this program."""
+        return self._process.pidfd >= 0
+
+    @property
     def has_ended(self) -> bool:
         """Whether its runtime has ended."""
         return self._process.has_ended(0.0)
