@@ -513,6 +513,7 @@ def test_a_refusal_after_the_end_of_the_server_is_no_failure_of_the_proxy(
 
     class Gone(Origin):
         async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            del reader  # nothing is awaited
             writer.write(OK)
             writer.close()
 
