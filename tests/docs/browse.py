@@ -68,7 +68,7 @@ def main() -> int:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     paths = pages_of(site)
-    with browser() as page:
+    with browser() as chromium, chromium.page() as page:
         wrong = look(page, f"http://127.0.0.1:{server.server_port}", ["index.html", *paths])
     server.shutdown()
     print(*wrong, f"{len(paths)} pages", sep="\n")

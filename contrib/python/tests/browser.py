@@ -25,27 +25,30 @@ KEYS = {"Enter": ("Enter", 13, "\r"), "Tab": ("Tab", 9, ""), "Escape": ("Escape"
 SHIFT, CONTROL = 8, 2
 
 
-class Page:
-    """A page of the browser."""
+class Browser:
+    """A browser that runs, and the pipes to it."""
 
     def __init__(self, write: int, read: int) -> None:
-        """Open an empty page of a browser that reads and writes at two descriptors."""
+        """Use a browser that reads and writes at two descriptors."""
         self._write, self._read = write, read
         self._buffer = b""
         self._number = 0
-        self._session = ""
-        self.events: list[dict[str, Any]] = []
-        target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.send(f"{domain}.enable")
 
-    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send a command, and return its result."""
+    @contextmanager
+    def page(self) -> Iterator[Page]:
+        """Open an empty page in a tab of its own, with the storage of a tab, and close it at the end."""
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        yield Page(self, target)
+        self.send("Target.closeTarget", targetId=target)
+
+    def send(
+        self, method: str, session: str = "", events: list[dict[str, Any]] | None = None, **parameters: Any
+    ) -> dict[str, Any]:
+        """Send a command, to the browser or to a page, and return its result. Add that page's events to a list."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
+        if session:
+            message["sessionId"] = session
         os.write(self._write, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + SECONDS
         while True:
@@ -54,8 +57,8 @@ class Page:
                 assert "error" not in found, (method, found)
                 result: dict[str, Any] = found["result"]
                 return result
-            if "method" in found:
-                self.events.append(found)
+            if events is not None and "method" in found and found.get("sessionId") == session:
+                events.append(found)
 
     def _message(self, deadline: float) -> dict[str, Any]:
         while b"\0" not in self._buffer:
@@ -67,6 +70,22 @@ class Page:
         text, _, self._buffer = self._buffer.partition(b"\0")
         message: dict[str, Any] = json.loads(text)
         return message
+
+
+class Page:
+    """A page of the browser."""
+
+    def __init__(self, browser: Browser, target: str) -> None:
+        """Attach to a tab of a browser."""
+        self._browser = browser
+        self.events: list[dict[str, Any]] = []
+        self._session = browser.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send a command, and return its result."""
+        return self._browser.send(method, self._session, self.events, **parameters)
 
     def value(self, expression: str) -> Any:
         """Return the value of an expression in the page."""
@@ -128,7 +147,7 @@ class Page:
 
 
 @contextmanager
-def browser() -> Iterator[Page]:
+def browser() -> Iterator[Browser]:
     """Start a browser with a profile of its own; at the end it and its profile are gone."""
     assert PROGRAM is not None
     to_read, to_write = os.pipe()
@@ -155,7 +174,7 @@ def browser() -> Iterator[Page]:
         os.close(to_read)
         os.close(from_write)
         try:
-            yield Page(to_write, from_read)
+            yield Browser(to_write, from_read)
         finally:
             os.close(to_write)
             os.close(from_read)

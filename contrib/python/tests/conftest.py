@@ -13,6 +13,7 @@ import pytest
 
 from pysbx.base import directories, runtime
 from pysbx.container import ready
+from tests.browser import Browser, browser
 
 
 def containers() -> list[str]:
@@ -40,6 +41,13 @@ def nothing_left() -> Iterator[None]:
     ready.close()
     # The directories of containers, because this is done two thousand times, and a program takes milliseconds to start.
     assert [name for name in os.listdir(runtime.state_root()) if f"-{os.getpid()}-" in name] == []
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A browser for the tests of a file: a start takes more CPU time than most tests with a page of their own."""
+    with browser() as started:
+        yield started
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pysbx.command import main
-from tests.browser import PROGRAM, SHIFT, Page, browser
+from tests.browser import PROGRAM, SHIFT, Browser, Page
 from tests.servers import jupyter
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no chromium")
@@ -68,8 +68,8 @@ def output(number: int) -> str:
     return f"({PANEL}.content.widgets[{number}].outputArea.node.innerText)"
 
 
-def test_a_notebook_shows_figures_and_can_be_interrupted_and_restarted(lab: str) -> None:
-    with browser() as page:
+def test_a_notebook_shows_figures_and_can_be_interrupted_and_restarted(chromium: Browser, lab: str) -> None:
+    with chromium.page() as page:
         page.mode("light")
         page.go(lab)
         page.wait(f"typeof {APP} !== 'undefined' && {PANEL} && {PANEL}.sessionContext && 1")

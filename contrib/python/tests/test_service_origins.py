@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pysbx.command import main
-from tests.browser import PROGRAM, browser
+from tests.browser import PROGRAM, Browser
 from tests.servers import TOKEN, server
 
 OTHER = "https://notebook.example"
@@ -54,8 +54,10 @@ def tokens(tmp_path: Path) -> str:
 
 @pytest.mark.skipif(PROGRAM is None, reason="there is no chromium")
 @pytest.mark.parametrize(("allowed", "sees"), [(False, "TypeError"), (True, "42")])
-def test_a_browser_lets_a_page_of_an_allowed_origin_call(tokens: str, *, allowed: bool, sees: str) -> None:
-    with other_page() as origin, browser() as page:
+def test_a_browser_lets_a_page_of_an_allowed_origin_call(
+    chromium: Browser, tokens: str, *, allowed: bool, sees: str
+) -> None:
+    with other_page() as origin, chromium.page() as page:
         options = ("--allow-origin", origin) if allowed else ()
         with server("--token-file", tokens, *options, listen="127.0.0.1:0", token=TOKEN, warnings=True) as service:
             page.go(origin)

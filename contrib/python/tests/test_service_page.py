@@ -17,7 +17,7 @@ import pytest
 
 from pysbx.service.http.pages import FRAME, PAGES
 from pysbx.service.sandboxes.preparation import PREPARING
-from tests.browser import CONTROL, PROGRAM, SHIFT, Page, browser
+from tests.browser import CONTROL, PROGRAM, SHIFT, Browser, Page
 from tests.packages import make_wheel
 from tests.servers import TOKEN, Server, server, wait_until
 
@@ -59,11 +59,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def page(service: Server) -> Iterator[Page]:
+def page(chromium: Browser, service: Server) -> Iterator[Page]:
     """The page, after the user has entered the token."""
-    with browser() as made:
+    with chromium.page() as made:
         enter(made, service)
         yield made
+        made.value("localStorage.clear()")  # the tabs of a browser share it
 
 
 def enter(page: Page, service: Server) -> None:
@@ -168,9 +169,9 @@ def test_colours_for_a_terminal_are_colours_of_the_page(page: Page) -> None:
 
 
 @needs_browser
-def test_a_page_behind_a_proxy_that_has_a_token_asks_for_none(service: Server) -> None:
+def test_a_page_behind_a_proxy_that_has_a_token_asks_for_none(chromium: Browser, service: Server) -> None:
     """The proxy adds it to each request, as the browser does here."""
-    with browser() as made:
+    with chromium.page() as made:
         made.send("Network.setExtraHTTPHeaders", headers={"Authorization": f"Bearer {TOKEN}"})
         made.go(f"http://{service.address}/")
         made.wait("document.querySelector('#about').textContent.startsWith('Python 3')")
@@ -196,11 +197,11 @@ def test_a_program_runs_and_its_output_comes_while_it_runs(page: Page, service: 
 
 
 @needs_browser
-def test_packages_are_chosen(tmp_path: Path) -> None:
+def test_packages_are_chosen(chromium: Browser, tmp_path: Path) -> None:
     make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
     (tmp_path / "token").write_text(TOKEN)
     options = ("--token-file", str(tmp_path / "token"), "--wheels", str(tmp_path), "--allow-package", "thing")
-    with server(*options, listen="127.0.0.1:0", token=TOKEN, warnings=True) as service, browser() as page:
+    with server(*options, listen="127.0.0.1:0", token=TOKEN, warnings=True) as service, chromium.page() as page:
         enter(page, service)
         assert "ModuleNotFoundError" in run(page, "import thing; thing.version")
         page.value("document.querySelector('#packages input').click()")
