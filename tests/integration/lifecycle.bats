@@ -57,6 +57,24 @@ logs_have() {
     expect 125 podman kill ended
 }
 
+@test "podman kill: SIGKILL ends all processes of a container without a pid namespace of its own, other signals do not" {
+    needs_cgroups
+    start_sleeper --name first
+    local pid
+    for pid in host container:first; do
+        podman run -d --name shared --network none --pid "$pid" "$BUSYBOX" sh -c '
+            trap "" USR1; sleep 4242 & sleep 4242' >/dev/null
+        podman exec --detach shared sleep 4242
+        wait_for eval '(( $(pgrep -cf "^sleep 4242") == 3 ))'
+        expect 0 podman kill --signal USR1 shared
+        (($(pgrep -cf "^sleep 4242") == 3))
+        expect 0 podman kill shared
+        prints 137 podman wait shared
+        wait_for eval '! pgrep -f "^sleep 4242"'
+        podman rm shared >/dev/null
+    done
+}
+
 @test "podman rm --force: kills all processes of a container without a pid namespace" {
     needs_cgroups
     podman run -d --name shared --network none --pid host "$BUSYBOX" sh -c 'sleep 4242 & sleep 4242' >/dev/null
