@@ -2,6 +2,7 @@
 #include "sandbox/rlimits.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,18 +65,28 @@ int rlimits_plan(struct arena *a, const struct spec_rlimits *rlimits, struct rli
     return 0;
 }
 
+#define AMOUNT_SIZE 24
+
+static const char *amount(rlim_t value, char text[static AMOUNT_SIZE])
+{
+    if (value == RLIM_INFINITY)
+        return "unlimited";
+    snprintf(text, AMOUNT_SIZE, "%llu", (unsigned long long)value);
+    return text;
+}
+
 static int explain(const struct rlimits_item *item, int code, struct error *err)
 {
     struct rlimit now;
+    char text[3][AMOUNT_SIZE];
+    const char *soft = amount(item->limit.rlim_cur, text[0]), *hard = amount(item->limit.rlim_max, text[1]);
     if (code != -EPERM || prlimit(0, item->resource, NULL, &now) < 0)
-        return error_set(err, code, "set %s to %llu:%llu", item->name,
-                         (unsigned long long)item->limit.rlim_cur, (unsigned long long)item->limit.rlim_max);
+        return error_set(err, code, "set %s to %s:%s", item->name, soft, hard);
     /* A privileged process gets EPERM, too: for RLIMIT_NOFILE above the sysctl fs.nr_open. */
     return error_text(err, code,
-                      "set %s to %llu:%llu: not permitted, the runtime's own hard limit is %llu: ask for "
-                      "less (--ulimit, default_ulimits in containers.conf) or raise the limit",
-                      item->name, (unsigned long long)item->limit.rlim_cur,
-                      (unsigned long long)item->limit.rlim_max, (unsigned long long)now.rlim_max);
+                      "set %s to %s:%s: not permitted, the runtime's own hard limit is %s: ask for less "
+                      "(--ulimit, default_ulimits in containers.conf) or raise the limit",
+                      item->name, soft, hard, amount(now.rlim_max, text[2]));
 }
 
 int rlimits_raise(const struct rlimits_plan *plan, struct error *err)

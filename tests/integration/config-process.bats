@@ -222,6 +222,8 @@ process["capabilities"]["bounding"].append("CAP_NET_BIND_SERVICE")'
     configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 2000000000, "hard": 2000000000}]'
     fails 1 "set RLIMIT_NOFILE to 2000000000:2000000000" run_box
     stderr_has "the runtime's own hard limit is"
+    configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 100, "hard": 2**64 - 1}]'
+    fails 1 "set RLIMIT_NOFILE to 100:unlimited: not permitted" run_box # above fs.nr_open, also for root
     check_untouched
 }
 
