@@ -467,7 +467,7 @@ for _ in range(100):
 os.close(file)
 EOF
     preload repeated
-    is_cold_because "MiB, and 28 are allowed (in '$(warm_store)'; if maxSize in warm.json is the limit, raise it"
+    is_cold_because "bytes, and 30000000 are allowed (in '$(warm_store)'; if maxSize in warm.json is the limit, raise it"
     [[ $(snapshots) -eq 0 ]]
 }
 

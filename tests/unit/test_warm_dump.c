@@ -55,7 +55,7 @@ static void test_demands(void)
     struct dump_request small = {.out = refused, .limit = 8192};
     is_int(parked_dump_with("nothing", small, &err), -EFBIG,
            "not saved: a process that is larger than allowed");
-    ok(strstr(err.text, "MiB, and 0 are allowed") != NULL, "the reason is given");
+    ok(strstr(err.text, "bytes, and 8192 are allowed") != NULL, "the reason is given");
     cleanup_fd int file = parked_open_self();
     size_t size = (size_t)lseek(file, 0, SEEK_END);
     char *agent = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,8 +95,8 @@ int dump_guard_size(const struct snapshot_parts *parts, uint64_t page, uint64_t 
         pages += parts->extents[i].pages;
     if (limit == 0 || pages <= limit / page)
         return 0;
-    return error_text(err, -EFBIG, "it has %lu MiB, and %lu are allowed", (unsigned long)(pages * page >> 20),
-                      (unsigned long)(limit >> 20));
+    return error_text(err, -EFBIG, "it has %" PRIu64 " bytes, and %" PRIu64 " are allowed", pages * page,
+                      limit);
 }
 
 static int read_sequence(int file, uint64_t offset, uint64_t *sequence, struct error *err)
