@@ -15,6 +15,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import pytest
 from pysbx import Mount, run_code
 from pysbx.network.host_rules import RefusedError, handshake, is_elsewhere, is_public, server_name
 from pysbx.network.http_request import Request
-from pysbx.network.proxy import Proxy
+from pysbx.network.proxy import Proxy, ensure
 from pysbx.options.network import Entry, parse_network
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
@@ -446,6 +447,17 @@ def test_a_sandbox_has_no_names_and_no_other_way() -> None:
         allow_network=["web.test"],
     )
     assert done.stdout == "unresolved\n101\n['lo']\n"
+
+
+def test_threads_may_need_the_same_proxy_at_once() -> None:
+    together = threading.Barrier(4)
+
+    def start(number: int) -> str:
+        together.wait()
+        return ensure(parse_network([f"host{number // 4}.example"]).entries)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(start, range(80))) == {str(os.getpid())}
 
 
 @pytest.fixture

@@ -373,6 +373,16 @@ def _room(process: int) -> Room:
 
 
 _tasks: set[asyncio.Task[None]] = set()
+_starting = threading.Lock()  # two threads may need the same proxy
+
+
+def _forget() -> None:
+    """In a fork, where another thread may have held the lock."""
+    global _starting  # noqa: PLW0603
+    _starting = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def _spawn(task: Coroutine[Any, Any, None]) -> None:
@@ -552,4 +562,5 @@ def ensure(hosts: tuple[Entry, ...], secrets: tuple[Secret, ...] = (), trusted: 
 
     The arguments are those of directory_for.
     """
-    return _start(hosts, secrets, trusted, os.getpid())
+    with _starting:
+        return _start(hosts, secrets, trusted, os.getpid())
