@@ -14,7 +14,9 @@ DEBUG, INFO, WARNING = 10, 20, 30
 
 def write(logger: str, level: int, message: str, *values: object) -> None:
     """Log a message, if the program uses logging. Without a handler it is not printed, as Python does with warnings."""
-    if (logging := sys.modules.get("logging")) is not None:
+    if "logging" in sys.modules:
+        import logging  # noqa: PLC0415 (another thread may be importing it just now: this waits until it is whole)
+
         package = logging.getLogger(PACKAGE)
         if not package.handlers:
             package.addHandler(logging.NullHandler())
