@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -41,7 +42,7 @@ from pysbx import (
 )
 from pysbx.base import runtime
 from pysbx.calls.execution import unsaid
-from tests.servers import killed_owner, wait_until
+from tests.servers import children_of, killed_owner, wait_until
 
 
 def test_each_run_has_a_name_of_its_own_also_after_an_empty_one() -> None:
@@ -674,6 +675,35 @@ def test_the_child_dies_with_its_parent() -> None:
         "print(os.getpid(), flush=True)\nsession.run('import time; time.sleep(60)')"
     )
     killed_owner(program, 1)
+
+
+@pytest.mark.parametrize("owner", ["lives", "is killed"])
+def test_a_runtime_that_is_killed_while_it_makes_a_snapshot_leaves_no_builder(owner: str, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import time; time.sleep(1000)")
+    program = (
+        "import os, sys\nfrom pysbx import Mount, SandboxStartupError, run_code\nprint(os.getpid(), flush=True)\n"
+        f"try: run_code('1', mounts=[Mount({str(tmp_path)!r}, '/m')], env={{'PYTHONPATH': '/m'}}, preload=['slow'])\n"
+        "except SandboxStartupError as error: print(error, flush=True); sys.stdin.read()"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdin is not None and child.stdout is not None
+    child.stdout.readline()
+
+    def names() -> list[str]:
+        return [name for name in os.listdir(runtime.state_root()) if f"-{child.pid}-" in name]
+
+    wait_until(lambda: any(name.endswith(":builder") for name in names()))
+    runtimes = [one for one in children_of(child.pid) if (one / "comm").read_text().startswith("pysbx-runtime")]
+    if owner == "is killed":
+        child.kill()
+    for path in runtimes:
+        os.kill(int(path.name), signal.SIGKILL)
+    if owner == "lives":
+        assert child.stdout.readline() == b"the container ended with code -9 and said nothing\n"
+    wait_until(lambda: not names())
+    child.stdin.close()
+    child.wait()
+    child.stdout.close()
 
 
 def test_a_handler_that_raises_between_two_runs_does_not_end_the_session() -> None:

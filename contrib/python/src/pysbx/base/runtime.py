@@ -137,12 +137,14 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
 def kill(container: str) -> None:
     """End every process of a container and remove it. It is no error if there is none.
 
+    A name with a colon is that of the builder of a snapshot, which is removed with its container.
+
     It needs no descriptor: a program that has none left ends its sandboxes in time all the same.
 
     Raises:
         SandboxStartupError: the program has not ended after a time, or cannot be started, not even after a time.
     """
-    arguments = command("delete", "--force", container)
+    arguments = command("delete", "--force", container.partition(":")[0])
     nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     until = time.monotonic() + COMMAND_TIMEOUT_SEC
     while True:

@@ -543,6 +543,8 @@ class Container:
         self._status.read()
         if end is None and self._status.code is not None:
             self._code = self._status.code
+        if self._code < 0 and self._home is None:  # a runtime that was killed has removed nothing
+            runtime.kill(self.name)
         self._usage = Usage(time.monotonic() - self._began, max(cpu_sec, spent_sec), self._peak)
 
     @property

@@ -14,17 +14,18 @@ import threading
 from pysbx.base import runtime
 
 # The program of the watcher, for an interpreter without site. It looks again until no container has appeared for a
-# while, because a runtime that is just starting has not written its record yet.
+# while, because a runtime that is just starting has not written its record yet. The builder of a snapshot, whose name
+# has a colon, is removed with its container. The number of rounds is bounded, because a removal may fail each time.
 PROGRAM = """
 import os, sys, time
 runtime, root, prefix = sys.argv[1:]
 os.read(0, 1)
-quiet = 0
-while quiet < 10:
+quiet = rounds = 0
+while quiet < 10 and rounds < 3000:
     found = [name for name in os.listdir(root) if name.startswith(prefix)]
     for name in found:
-        os.spawnv(os.P_WAIT, runtime, [runtime, "--root", root, "delete", "--force", name])
-    quiet = 0 if found else quiet + 1
+        os.spawnv(os.P_WAIT, runtime, [runtime, "--root", root, "delete", "--force", name.partition(":")[0]])
+    quiet, rounds = 0 if found else quiet + 1, rounds + 1
     time.sleep(0.1)
 """
 

@@ -49,7 +49,7 @@ def remove() -> int:
         try:
             for name in os.listdir(runtime.state_root()):
                 if name.startswith(path.name):
-                    runtime.call("delete", "--force", name)
+                    runtime.kill(name)
                     count += 1
             path.unlink(missing_ok=True)
         finally:
