@@ -257,7 +257,7 @@ def test_an_interrupt_reaches_the_programs_of_the_cell(sand: Kernel) -> None:
         return sand.run(source)
 
     begun = time.monotonic()
-    assert interrupted("import os; os.system('sleep 60')")["data"] == [{"text/plain": "2"}]
+    assert interrupted("import os; os.system('sleep 60')")["error"]
     assert interrupted("%%bash\nsleep 60")["stream"] == "Process was interrupted.\n"
     child = "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: open('saved', 'w')"
     assert interrupted(f"import subprocess; subprocess.run(['python3', '-c', {child!r}])")["error"]

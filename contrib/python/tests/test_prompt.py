@@ -148,6 +148,15 @@ def test_ctrl_c_is_for_the_program() -> None:
     assert end(terminal) == 130
 
 
+def test_ctrl_c_reaches_the_programs_of_the_program() -> None:
+    terminal = begin("run", "-c", "import os; print('running'.upper()); os.system('sleep 60 | cat'); print('after')")
+    terminal.expect_exact("RUNNING")
+    time.sleep(0.3)
+    terminal.send("\x03")
+    terminal.expect_exact("KeyboardInterrupt")
+    assert end(terminal) == 130
+
+
 def test_the_third_ctrl_c_kills_a_program_that_catches_them() -> None:
     terminal = begin("run", "-c", "import signal; signal.signal(2, 1); print('running'.upper())\nwhile True: pass")
     terminal.expect_exact("RUNNING")

@@ -138,9 +138,9 @@ USES: dict[str, Callable[[Sandbox], Any]] = {
 }
 
 
-async def cancelled_run(session: Sandbox) -> None:
+async def cancelled_run(session: Sandbox, source: str = "import time; time.sleep(99)") -> None:
     with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(AsyncSandbox._of(session).run("import time; time.sleep(99)"), 0.5)
+        await asyncio.wait_for(AsyncSandbox._of(session).run(source), 0.5)
 
 
 @pytest.mark.parametrize("use", USES)
@@ -160,7 +160,7 @@ def test_a_session_that_is_dropped_ends(use: str) -> None:
         assert held() > before
         with pytest.warns(ResourceWarning, match="unclosed <Sandbox: "):
             del session
-        wait_until(lambda: held() <= before)
+        wait_until(lambda: held() <= before, 30)
     finally:
         gc.enable()
 
@@ -535,6 +535,39 @@ def test_a_run_that_takes_too_long_is_interrupted_and_the_session_goes_on() -> N
         with pytest.raises(SandboxTimeoutError, match="not done after 1 seconds: interrupted"):
             session.call(time.sleep, 60)
         assert session.run("a").value == "7"
+
+
+# Programs that the code waits for. The last line of each is not carried out after an interrupt.
+WAITS = {
+    "os.system": "import os\nos.system('sleep 60')\nprint('after')",
+    "a pipeline": "import subprocess\nsubprocess.run('sleep 60 | cat', shell=True)\nprint('after')",
+    "a program": "import subprocess\nsubprocess.Popen(['sleep', '60']).wait()\nprint('after')",
+    "a pool": "import multiprocessing, time\n"
+    "with multiprocessing.Pool(2) as pool: pool.map(time.sleep, [60, 60])\nprint('after')",
+}
+PROGRAMS = "import glob; [one for one in glob.glob('/proc/[0-9]*/comm') if open(one).read() in ('sleep\\n', 'cat\\n')]"
+
+
+@pytest.mark.parametrize("isolation", ["container", "process"])
+def test_an_interrupt_reaches_the_programs_of_the_run_and_no_others(isolation: Any) -> None:
+    with Sandbox(isolation=isolation) as session:
+        session.run("import subprocess, time; earlier = subprocess.Popen(['sleep', '600'])")
+        for what, source in WAITS.items():
+            if isolation == "process" and what == "a pool":  # it needs semaphores
+                continue
+            begun = time.monotonic()
+            done = session.run(source, timeout_sec=0.5)
+            assert (done.timed_out, done.exit_code, done.stdout) == (True, 124, "")
+            threading.Timer(0.5, session.interrupt).start()
+            done = session.run(source)
+            assert done.error is not None
+            assert (done.timed_out, done.error.type, done.stdout) == (False, "KeyboardInterrupt", "")
+            asyncio.run(cancelled_run(session, source))
+            assert time.monotonic() - begun < 10
+        assert session.run("earlier.poll() is None").value == "True"
+        if isolation == "container":
+            left = session.run(PROGRAMS).value or ""
+            assert left.count("comm") == 1
 
 
 def test_the_limit_of_a_run_may_be_longer_than_that_of_its_session() -> None:

@@ -175,6 +175,8 @@ class Container:
         self._stopped: list[int] | None = None  # by freeze(), without a cgroup
         self._keeps_files = keeps_files
         self._identifies = True  # until its greeting
+        self._worker = 0  # its process, and when the present request or its greeting has come
+        self._since = 0.0
         self._asked = False
         self._root = bundle.path / "rootfs"
         self._home: Home | None = None
@@ -308,6 +310,7 @@ class Container:
         deadline = time.monotonic() + longest + (START_SEC if self.version is None else 0)
         late = math.inf
         self.interrupted = False
+        self._since = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._peak = None  # until this answer has come
         while True:
             begun = self.version is not None
@@ -354,17 +357,22 @@ class Container:
         return bool(poll.poll(0) or self._incoming or self.version)
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the code that runs. While none runs nothing happens. Any thread may call this."""
+        """Raise KeyboardInterrupt in the code that runs, and interrupt the programs that it has started.
+
+        While none runs nothing happens. Any thread may call this.
+        """
         # An interpreter that is still starting would end.
         if not self.has_begun():
             return
-        if self._home is None:
+        from pysbx.container import stopping  # noqa: PLC0415 (few runs are interrupted)
+
+        # Where other users' processes are hidden, the runtime reaches the interpreter alone: hidepid in proc(5).
+        if self._usage is None and not stopping.interrupt(self._worker, self._since) and self._home is None:
             runtime.call("kill", self.name, "INT")
-        elif self._usage is None and not self._process.reports:  # the process between would end
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGUSR1)
 
     def _greet(self, message: Message) -> None:
+        # It has no request yet. So the process that sent the greeting waits for one, and its code has not begun.
+        self._worker, self._since = self.sender, time.clock_gettime(time.CLOCK_BOOTTIME)
         self.warm = message.get("warm") is True
         if isinstance(reason := message.get("cold"), str) and reason:
             self._status.cold = ColdStart("snapshot-unfit", reason[:MAX_REASON])
@@ -374,7 +382,6 @@ class Container:
         except (KeyError, TypeError, ValueError, OverflowError):  # the last: of infinity
             self._refuse("a malformed greeting")
         if self._keeps_files:
-            # It has no request yet. So the process that sent the greeting waits for one, and its code has not begun.
             self.directories = Directories(self.sender, self._root, beside=self._home is not None)
         self._set_identifies(self._asked)
         self.streams.begin()

@@ -43,7 +43,7 @@ def _read(path: str, *, whole: bool = True) -> bytes:
         os.close(descriptor)
 
 
-def _fields(pid: int) -> list[bytes]:
+def fields_of(pid: int) -> list[bytes]:
     """Return the fields of /proc/PID/stat after the name of the program; none of a process that has ended."""
     with contextlib.suppress(OSError):
         return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
@@ -70,7 +70,7 @@ def descendants(pid: int) -> list[int]:
     waiting = [pid]
     while waiting and len(found) < MOST:
         one = waiting.pop()
-        below = _children(one, _fields(one))
+        below = _children(one, fields_of(one))
         found += below
         waiting += below
     return found[:MOST]
@@ -140,7 +140,7 @@ class Meter:
                     with contextlib.suppress(OSError, ValueError):
                         return self._of_cgroup()
                     self._file, own = None, ""
-            fields = _fields(pid)
+            fields = fields_of(pid)
             ticks += _ticks(fields)
             seen.append(pid)
             waiting += _children(pid, fields)
@@ -154,5 +154,5 @@ class Meter:
         used = int(words[words.index(b"usage_usec") + 1]) / 1e6
         now = time.monotonic()
         if now - self._outside_ticks[0] > OUTSIDE_SEC:
-            self._outside_ticks = now, sum(_ticks(_fields(pid)) for pid in self._outside)
+            self._outside_ticks = now, sum(_ticks(fields_of(pid)) for pid in self._outside)
         return used + self._outside_ticks[1] / TICKS_PER_SEC

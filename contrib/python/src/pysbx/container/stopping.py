@@ -1,4 +1,4 @@
-"""Stop the processes of a container that has no cgroup, and let them go on: SIGSTOP and SIGCONT for each.
+"""Signal the processes of a container: stop all if it has no cgroup, and interrupt those that a run has started.
 
 They are descendants of the runtime's process, in a pid namespace below the caller's. See pid_namespaces(7), NSpid in
 proc(5).
@@ -11,13 +11,16 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from pysbx.container.cpu_time import MOST, descendants
+from pysbx.container.cpu_time import MOST, TICKS_PER_SEC, descendants, fields_of
 from pysbx.container.process import open_process
 
 NAMESPACES = re.compile(r"^NSpid:(.*)$", re.MULTILINE)
 STATE = re.compile(r"^State:\t(\w)", re.MULTILINE)
+# Fields of fields_of(): the group of a process, and when it began, by CLOCK_BOOTTIME in ticks.
+GROUP, BEGAN = 2, 19
 # States of a process that is stopped, traced or has ended.
 AT_REST = "TtZX"
 # A process that is not stopped yet may start others. A fork bomb is not stopped.
@@ -36,14 +39,18 @@ def _depth(status: str) -> int:
     return len(found[1].split()) if found else 0
 
 
-def _signal(pid: int, number: int, outside: int) -> None:
+def _is_inside(pid: int, outside: int) -> bool:
+    return _depth(_status(pid)) > outside
+
+
+def _signal(pid: int, number: int, is_it: Callable[[], bool]) -> None:
     """Send a signal to a process of the container, and to no other that may have its number by now."""
     with contextlib.suppress(OSError):
         descriptor = open_process(pid)
         try:
-            if _depth(_status(pid)) > outside and hasattr(signal, "pidfd_send_signal"):
+            if is_it() and hasattr(signal, "pidfd_send_signal"):
                 signal.pidfd_send_signal(descriptor, number)
-            elif _depth(_status(pid)) > outside:  # Python was built for a C library that has no such function
+            elif is_it():  # Python was built for a C library that has no such function
                 os.kill(pid, number)
         finally:
             os.close(descriptor)
@@ -64,6 +71,32 @@ def signal_group(runtime: int, number: int) -> str:
     return "its process has ended"
 
 
+def _has_begun_at(pid: int, began: bytes) -> bool:
+    return fields_of(pid)[BEGAN : BEGAN + 1] == [began]
+
+
+def interrupt(worker: int, since: float) -> bool:
+    """Send SIGINT to a worker, and to the processes that it has started for its present run and that are in its group.
+
+    Those of earlier runs go on, and so do those that have left the group: a terminal's Ctrl-C does not reach them. The
+    worker is the first: code that waits for a program is to find that it was itself interrupted.
+
+    Args:
+        worker: its number.
+        since: when the run began, by CLOCK_BOOTTIME.
+
+    Returns:
+        Whether the worker can be seen.
+    """
+    own = fields_of(worker)
+    first = int(since * TICKS_PER_SEC)
+    found = [(pid, fields_of(pid)) for pid in descendants(worker)]
+    begun = {pid: one[BEGAN] for pid, one in found if one and one[GROUP] == own[GROUP] and int(one[BEGAN]) >= first}
+    for pid, began in ({worker: own[BEGAN]} | begun if own else {}).items():
+        _signal(pid, signal.SIGINT, partial(_has_begun_at, pid, began))
+    return bool(own)
+
+
 def stop(runtime: int) -> list[int] | None:
     """Stop all processes of a container; return those that went on before, or None if they cannot be stopped.
 
@@ -80,7 +113,7 @@ def stop(runtime: int) -> list[int] | None:
         if not moving:
             return list(stopped) if inside and len(statuses) < MOST else None
         for pid in moving:
-            _signal(pid, signal.SIGSTOP, outside)
+            _signal(pid, signal.SIGSTOP, partial(_is_inside, pid, outside))
             stopped[pid] = None
         time.sleep(ROUND_SEC)
     go_on(stopped)
@@ -91,4 +124,4 @@ def go_on(stopped: Iterable[int]) -> None:
     """Let processes that stop() has returned go on."""
     outside = _depth(_status(os.getpid()))
     for pid in stopped:
-        _signal(pid, signal.SIGCONT, outside)
+        _signal(pid, signal.SIGCONT, partial(_is_inside, pid, outside))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import os
+
 # Module signal calls methods of handlers, and so the code of the user, which may also replace its functions.
-from _signal import SIG_IGN, SIGINT, default_int_handler, getsignal, valid_signals  # type: ignore[import-not-found]
+from _signal import SIG_IGN, SIGINT, default_int_handler, getsignal, raise_signal, valid_signals  # type: ignore[import-not-found]
 from _signal import signal as set_handler
 from collections.abc import Callable
 from types import FrameType
@@ -14,6 +17,20 @@ from .ending import complain
 from .failure import describe
 
 SIGNALS = tuple(valid_signals())
+
+
+def begin() -> None:
+    """Let os.system() raise what an interrupt raises elsewhere: it ignores SIGINT, which only its command gets."""
+    system = os.system
+
+    @functools.wraps(system)
+    def interruptible(command: Any) -> int:
+        status = system(command)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == SIGINT:
+            raise_signal(SIGINT)
+        return status
+
+    os.system = interruptible
 
 
 class Interrupts:

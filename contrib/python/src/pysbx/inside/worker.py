@@ -28,7 +28,7 @@ from .child import only_here
 from .encode import encode
 from .ending import flush, note_descriptors
 from .failure import describe
-from .interrupts import Interrupts
+from .interrupts import Interrupts, begin
 from .paths import moved
 from .refusal import Unserializable
 from .room import KeptBack
@@ -53,6 +53,7 @@ ELSEWHERE = {
 }
 # Before further modules are imported, some of which count when that happens.
 pools.count_cpus()
+begin()
 # Once for all copies of a prewarmed interpreter, because the names are in many pages.
 own_files.begin()
 # In a prewarmed interpreter, the function that copies this process: see bootstrap.py of the runtime.
