@@ -14,6 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, TextContent
 
+from tests.forked import Forked
 from tests.servers import BEST_EFFORT, PROGRAM
 
 Test = Callable[[Client], Awaitable[Any]]
@@ -81,10 +82,10 @@ def begin(
     *messages: dict[str, Any], arguments: tuple[str, ...] = (), version: str = "2025-06-18", **variables: str
 ) -> subprocess.Popen[str]:
     """Start a server and send it messages, as a client that is less careful than the package's."""
-    command, pipe = [*PROGRAM, "mcp", BEST_EFFORT, *arguments], subprocess.PIPE
+    command, pipe = ["mcp", BEST_EFFORT, *arguments], subprocess.PIPE
     # No container waits, because tests count containers.
     variables = {**os.environ, "PYSBX_READY": "0", **variables}
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=variables)
+    process = Forked(command, stdin=pipe, stdout=pipe, text=True, env=variables)
     about = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}
     assert process.stdout is not None

@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 from tests.conftest import containers
+from tests.forked import Forked
 
 PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
 # Of a server's command: also where the tests run without cgroup controllers.
@@ -112,8 +113,9 @@ def server(
     """
     # The log has no times then, as in the journal of systemd. No container waits, because tests count containers.
     environ = {**os.environ, "JOURNAL_STREAM": "0:0", "PYSBX_READY": os.environ.get("PYSBX_READY", "0")}
-    program = [*before, *PROGRAM, command, BEST_EFFORT, "--listen", listen, *arguments]
-    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, env=environ)
+    words = [command, BEST_EFFORT, "--listen", listen, *arguments]
+    start, program = (subprocess.Popen, [*before, *PROGRAM, *words]) if before else (Forked, words)
+    process = start(program, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, env=environ)
     assert process.stderr is not None
     early = []
     while " at " not in (said := process.stderr.readline()):

@@ -21,14 +21,17 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from pysbx.base.text import visible
+from tests.forked import Forked
 
 PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
 
 
 def pysbx(*arguments: str, text: str = "", directory: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the command."""
-    command = [*PROGRAM, *arguments]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=120, cwd=directory)
+    pipe = subprocess.PIPE
+    with Forked(arguments, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=directory) as process:
+        stdout, stderr = process.communicate(text, timeout=120)
+    return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
 
 
 def test_run_takes_source_from_everywhere(tmp_path: Path) -> None:
