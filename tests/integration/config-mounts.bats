@@ -56,6 +56,13 @@ mount("/many", "none", "ro", "nosuid", "rw", "nodev", "noexec", "exec", kind="tm
     fails 1 "colour" run_box
 }
 
+@test "mounts: an unknown option of a bind mount is named, because it has no effect" {
+    make_bundle sh -c "$(print_options /data)"
+    configure 'mount("/data", arguments[0], "nodev", "nosiud")' "$PWD/shared"
+    expect 0 run_box
+    [[ $output == *nodev* && $stderr == "pysbx-runtime: mount '/data': option 'nosiud': unknown, and without effect on a bind mount" ]]
+}
+
 @test "mounts: rro, rnosuid, rnodev, rnoexec, rnoatime apply to mounts below; ro only to the first" {
     needs_root "the host's mounts belong to root"
     mount_below

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json_out.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -51,6 +52,10 @@ static int plan_bind(struct arena *a, const struct spec_mount *in, const struct 
 {
     if (in->source == NULL || in->source[0] == '\0')
         return error_text(err, -EINVAL, "a bind mount needs a source");
+    /* No file system gets them, and one may be a restriction that is misspelt. Other runtimes accept them. */
+    for (size_t i = 0; i < m->options.data_count; i++)
+        log_notice("mount '%s': option '%s': unknown, and without effect on a bind mount", in->destination,
+                   m->options.data[i].text);
     m->kind = MOUNT_KIND_BIND;
     m->source = path_join(a, context->bundle, in->source);
     /* Without recursion, "ro" makes only the mount of /sys read-only. */
