@@ -105,6 +105,23 @@ def test_a_cell_runs_in_a_sandbox(sand: Kernel) -> None:
     assert sand.run("sys.argv[-1]")["data"] == [{"text/plain": "'program.py'"}]
 
 
+def test_a_connection_waits_for_the_kernel(installed: str) -> None:
+    # ZeroMQ connects to each channel again at a random time after a connection was closed. Then a client that waits for
+    # one channel only, such as the Jupyter console, lost the outputs of its first cell, and waited for their end.
+    manager = KernelManager(kernel_name="sand")
+    manager.start_kernel()
+    try:
+        for port in (manager.shell_port, manager.iopub_port):
+            while (connection := socket.socket()).connect_ex(("127.0.0.1", port)):
+                connection.close()
+                time.sleep(0.01)
+            with connection:
+                connection.settimeout(60)
+                assert connection.recv(1) == b"\xff"  # the first byte of ZeroMQ's greeting
+    finally:
+        manager.shutdown_kernel(now=True)
+
+
 def test_it_prints_nothing_at_the_terminal_of_jupyter(sand: Kernel, capfd: pytest.CaptureFixture[str]) -> None:
     assert sand.run("6 * 7")["data"] == [{"text/plain": "42"}]
     assert capfd.readouterr().out == ""

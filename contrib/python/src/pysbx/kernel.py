@@ -314,7 +314,8 @@ def run(
     try:
         with session, _signals(session, cancel):
             session.put({CONNECTION: _inner(connection)})
-            forwarder = Forwarder(session._open_control(), listeners)
+            # After a closed connection ZeroMQ waits a random time: outputs could come after the end of the first cell.
+            forwarder = Forwarder(session._open_control(), listeners, waits=True)
             argv = [MODULE, "-f", f"/work/{CONNECTION}", *words]
             request = run_request("", options, last=False, argv=argv, module=MODULE)
             outer = Path.cwd()  # Jupyter starts a kernel in the directory of the notebook

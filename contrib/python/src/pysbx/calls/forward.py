@@ -20,7 +20,7 @@ from typing import Any
 from pysbx.base.directories import private_directory, run_directory
 from pysbx.errors import SandboxError
 
-PORT = struct.Struct("!I")
+PORT = struct.Struct("!I?")  # and whether the connection waits for a server
 MAX_PORT = 65535
 MAX_CONNECTIONS = 64
 CHUNK = 1 << 16
@@ -59,16 +59,20 @@ def _is_ours(connection: socket.socket) -> bool:
 class Forwarder:
     """A thread that hands connections of listening sockets on to a sandbox."""
 
-    def __init__(self, control: socket.socket, listeners: list[tuple[socket.socket, int]]) -> None:
+    def __init__(
+        self, control: socket.socket, listeners: list[tuple[socket.socket, int]], *, waits: bool = False
+    ) -> None:
         """Start it.
 
         Args:
             control: the way to the process in the sandbox, which closes with this.
             listeners: sockets that listen, each with the port in the sandbox that it leads to.
+            waits: whether connections wait until servers listen at the ports of all that wait, and are not closed.
         """
         control.setblocking(False)
         self._control = control
         self._listeners = listeners
+        self._waits = waits
         self._served: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -118,7 +122,7 @@ class Forwarder:
             ours, theirs = socket.socketpair()
             with contextlib.closing(ours), contextlib.closing(theirs):
                 # The sandbox takes it at once. If it does not, it gets no more.
-                socket.send_fds(self._control, [PORT.pack(port)], [theirs.fileno()])
+                socket.send_fds(self._control, [PORT.pack(port, self._waits)], [theirs.fileno()])
                 theirs.close()
                 ours.setblocking(False)
                 reader, writer = await asyncio.open_connection(sock=connection)

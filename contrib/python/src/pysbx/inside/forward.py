@@ -14,9 +14,10 @@ import struct
 
 from .relay import pump
 
-PORT = struct.Struct("!I")
+PORT = struct.Struct("!I?")  # and whether the connection waits for a server
 LOOPBACKS = ("127.0.0.1", "::1")
 CONNECT_SEC = 5.0
+AGAIN_SEC = 0.01
 
 
 async def _open(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -27,8 +28,36 @@ async def _open(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.wait_for(asyncio.open_connection(LOOPBACKS[1], port), CONNECT_SEC)
 
 
-async def _connect(outer: socket.socket, port: int) -> None:
+class Together:
+    """Lets connections wait until a server listens at each of their ports."""
+
+    def __init__(self) -> None:
+        """No connection waits yet."""
+        self._ports: set[int] = set()
+        self._polling: asyncio.Task[None] | None = None
+
+    async def wait(self, port: int) -> None:
+        """Return as soon as servers listen at this port and at those of the other connections that wait."""
+        self._ports.add(port)
+        self._polling = self._polling or asyncio.get_running_loop().create_task(self._poll())
+        await self._polling
+
+    async def _poll(self) -> None:
+        while not all(_listens(port) for port in self._ports):
+            await asyncio.sleep(AGAIN_SEC)
+        self._ports.clear()
+        self._polling = None
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACKS[0], port)) == 0
+
+
+async def _connect(outer: socket.socket, port: int, together: Together | None) -> None:
     with contextlib.closing(outer), contextlib.suppress(OSError, asyncio.TimeoutError):
+        if together:
+            await together.wait(port)
         reader, writer = await _open(port)
         outer_reader, outer_writer = await asyncio.open_connection(sock=outer)
         try:
@@ -39,7 +68,7 @@ async def _connect(outer: socket.socket, port: int) -> None:
 
 
 async def _serve(control: socket.socket) -> None:
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop, ended, together = asyncio.get_running_loop(), asyncio.Event(), Together()
     served = set()  # the event loop alone has only weak references to its tasks
 
     def take() -> None:
@@ -55,7 +84,8 @@ async def _serve(control: socket.socket) -> None:
             return
         outer = socket.socket(fileno=found[0])
         outer.setblocking(False)
-        task = loop.create_task(_connect(outer, PORT.unpack(data)[0]))
+        port, waits = PORT.unpack(data)
+        task = loop.create_task(_connect(outer, port, together if waits else None))
         served.add(task)
         task.add_done_callback(served.discard)
 
