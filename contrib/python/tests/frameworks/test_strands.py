@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -85,3 +86,15 @@ async def test_sandbox(sandbox: PysbxSandbox) -> None:
         await sandbox.read_file("deep/file")
     with pytest.raises(SandboxPathNotFoundError):
         await sandbox.list_files("none")
+
+
+async def test_the_limit_of_the_sandbox_is_the_most_that_a_tool_gets() -> None:
+    """The tools always name one, which is longer."""
+    sandbox = PysbxSandbox(timeout_sec=1)
+    model = Scripted(("python_repl", {"code": "import time; time.sleep(20)"}), ("shell", {"command": "sleep 20"}))
+    agent = Agent(model=model, sandbox=sandbox, callback_handler=None)
+    begun = time.monotonic()
+    await agent.invoke_async("Begin.")
+    assert time.monotonic() - begun < 20
+    assert all("timed out" in one.lower() and "after 1" in one for one in model.read[1:]), model.read
+    await sandbox.close()

@@ -19,7 +19,8 @@ from strands.vended_tools.shell import make_shell
 from pysbx.calls.execution import unsaid
 from pysbx.calls.processes import Command
 from pysbx.calls.program import CommandTimeoutError
-from pysbx.frameworks.workspace import Opened, exec_async, in_thread, run_async, shown
+from pysbx.frameworks.workspace import OUTPUT, Opened, Workspace, exec_async, in_thread, run_async, shown
+from pysbx.options.keywords import SandboxOptions, Unpack
 
 Env = dict[str, str] | None
 Stream = AsyncGenerator[StreamChunk | ExecutionResult, None]
@@ -28,13 +29,26 @@ FIGURES = {"image/png": "png", "image/jpeg": "jpg"}
 
 
 class PysbxSandbox(Opened, StrandsSandbox):
-    """A sandbox for Agent(sandbox=…). Python code keeps its names from call to call; figures are output files."""
+    """A sandbox for Agent(sandbox=…). Python code keeps its names from call to call; figures are output files.
+
+    The tools of Strands always name a time, by default 120 seconds. If timeout_sec is given, no call takes longer.
+    """
+
+    def __init__(
+        self, workspace: Workspace | None = None, *, limit: int = OUTPUT, **options: Unpack[SandboxOptions]
+    ) -> None:
+        """Take a workspace, or prepare one: see Opened."""
+        super().__init__(workspace, limit=limit, **options)
+        self._most = self.workspace.sandbox.options.timeout_sec if "timeout_sec" in options else None
+
+    def _seconds(self, timeout: float | None) -> float | None:
+        return min(timeout or self._most, self._most) if self._most else timeout
 
     async def execute_streaming(
         self, command: str, *, timeout: float | None = None, cwd: str | None = None, env: Env = None, **kwargs: Any
     ) -> Stream:
         """Run a shell command, and yield its output as it comes."""
-        async for one in self._stream(command, b"", timeout, cwd, env):
+        async for one in self._stream(command, b"", self._seconds(timeout), cwd, env):
             yield one
 
     async def _stream(self, command: Command, stdin: bytes, timeout: float | None, cwd: str | None, env: Env) -> Stream:
@@ -67,6 +81,7 @@ class PysbxSandbox(Opened, StrandsSandbox):
         **kwargs: Any,
     ) -> Stream:
         """Run code: that of Python in the session, unless it has a directory or variables; other by its interpreter."""
+        timeout = self._seconds(timeout)
         if language not in PYTHON or cwd or env:
             async for one in self._stream([language], code.encode(), timeout, cwd, env):
                 yield one
