@@ -8,14 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import httpx
 import pytest
 
 from pysbx.base.managed_files import is_ours
-from pysbx.command import main
-from pysbx.command.service import check_interpreter, content
+from pysbx.command import main, service
+from pysbx.command.service import check_visible, content
 from tests.servers import BEST_EFFORT, PROGRAM, wait_until
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
@@ -99,14 +100,40 @@ def test_options_with_which_the_service_would_not_start(
     assert installed(tmp_path) == []
 
 
-def test_an_interpreter_that_the_service_cannot_see(tmp_path: Path) -> None:
-    check_interpreter("/usr/bin/python3")
-    for path in ("/root/venv/bin/python", "/home/ann/.local/bin/python3", "/run/user/1000/python"):
-        with pytest.raises(ValueError, match=rf"^service: '{path}' is in a home directory"):
-            check_interpreter(path)
-    (tmp_path / "python").symlink_to("/root/.pyenv/python3")
-    with pytest.raises(ValueError, match="such as /opt/pysbx"):
-        check_interpreter(str(tmp_path / "python"))
+def test_files_that_the_service_cannot_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_visible("/usr/bin/python3", "")
+    for path in (
+        "/root/venv/bin/python",
+        "/home/ann/.local/bin/python3",
+        "/run/user/1000/python",
+        "/tmp/venv/bin/python",
+    ):
+        with pytest.raises(
+            ValueError, match=rf"^service: '{path}' is below '/[a-z/]+', which the service cannot see: do"
+        ):
+            check_visible(path, "do")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        link = Path(folder, "python")
+        link.symlink_to("/root/.pyenv/python3")
+        with pytest.raises(ValueError, match=r"'/root/\.pyenv/python3' is below '/root'"):
+            check_visible(str(link), "")
+        monkeypatch.setattr(service, "HIDDEN", (str(link),))  # as /home is a link where it is in /var
+        with pytest.raises(ValueError, match="cannot see"):
+            check_visible("/root/.pyenv/python3", "")
+
+
+@pytest.mark.parametrize("hidden", ["/var/tmp/venv/bin/python", "--token-file=/home/ann/token"])
+def test_an_installation_that_the_service_cannot_see_writes_nothing(
+    hidden: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3" if hidden.startswith("--") else hidden)
+    monkeypatch.setattr(service, "__file__", "/opt/pysbx/service.py")
+    written: list[object] = []
+    monkeypatch.setattr(service, "write_whole", lambda *given: written.append(given))
+    assert main(["service", "install", "--", *([hidden] if hidden.startswith("--") else [])]) != 0
+    assert written == []
+    assert "which the service cannot see: " in capsys.readouterr().err
 
 
 def test_the_unit_of_a_user_needs_no_namespaces() -> None:

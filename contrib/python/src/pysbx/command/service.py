@@ -32,8 +32,11 @@ NOT_FOR_USERS = frozenset(
     "Environment TasksMax".split()
 )
 
-# Directories that ProtectHome= of root's unit hides from the service.
-HIDDEN = ("/home/", "/root/", "/run/user/")
+# Directories that ProtectHome= and PrivateTmp= of root's unit hide from the service.
+HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
+ELSEWHERE = (
+    "install pysbx in a virtual environment elsewhere, such as /opt/pysbx, with an interpreter such as /usr/bin/python3"
+)
 # Options of `pysbx serve` that name files.
 FILE_OPTIONS = ("token_file", "tls_cert", "tls_key", "audit_log")
 
@@ -90,11 +93,14 @@ def content(name: str, listen: str, options: list[str], *, system: bool) -> str:
     return marked(text, "pysbx service install", ADVICE)
 
 
-def check_options(options: list[str]) -> None:
+def check_options(options: list[str]) -> list[str]:
     """Refuse options that `pysbx serve` does not have, and files that it would look for elsewhere.
 
     Args:
         options: of `pysbx serve`, as in a unit, which starts programs in the root directory.
+
+    Returns:
+        The paths of the files.
 
     Raises:
         SystemExit: `pysbx serve` does not take the options. The reason has been printed.
@@ -105,28 +111,28 @@ def check_options(options: list[str]) -> None:
     given = parser.parse_args(options)
     if given.listen:
         raise ValueError("service: --listen: name the address before '--': the service listens where pysbx.socket does")
-    for name in FILE_OPTIONS:
-        path = getattr(given, name)
-        if path and not Path(path).is_absolute():
+    files = {name: path for name in FILE_OPTIONS if (path := getattr(given, name))}
+    for name, path in files.items():
+        if not Path(path).is_absolute():
             option = f"--{name.replace('_', '-')}"
             raise ValueError(f"service: {option}: '{path}' must be an absolute path, because the service starts in '/'")
+    return [str(path) for path in files.values()]
 
 
-def check_interpreter(executable: str) -> None:
-    """Refuse an interpreter that root's service cannot see.
+def check_visible(path: str, advice: str) -> None:
+    """Refuse a file that root's service cannot see.
 
     Args:
-        executable: its path. Links count: that of a virtual environment leads to another interpreter.
+        path: of the file. Links count: that of a virtual environment leads to another interpreter.
+        advice: what to do.
 
     Raises:
-        ValueError: it is in a home directory.
+        ValueError: it is in a directory that the unit hides.
     """
-    for path in (executable, os.path.realpath(executable)):
-        if path.startswith(HIDDEN):
-            raise ValueError(
-                f"service: '{path}' is in a home directory, which the service cannot see: install pysbx in a virtual "
-                "environment elsewhere, such as /opt/pysbx, with an interpreter such as /usr/bin/python3"
-            )
+    for one in (path, os.path.realpath(path)):
+        for hidden in HIDDEN:
+            if any(Path(one).is_relative_to(top) for top in (hidden, os.path.realpath(hidden))):
+                raise ValueError(f"service: '{one}' is below '{hidden}', which the service cannot see: {advice}")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -139,10 +145,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _install(arguments: argparse.Namespace, places: dict[str, Path], *, system: bool) -> int:
-    check_options(arguments.options)
+    files = check_options(arguments.options)
     # Below another prefix the units are for another machine.
     if system and arguments.prefix == "/":
-        check_interpreter(sys.executable)
+        for needed in (sys.executable, __file__):
+            check_visible(needed, ELSEWHERE)
+        for needed in files:
+            check_visible(needed, "put it elsewhere, such as in /etc/pysbx or /var/log/pysbx")
     listen = arguments.listen.removeprefix("unix:")
     texts = {path: content(name, listen, arguments.options, system=system) for name, path in places.items()}
     # All are looked at before one is written.
