@@ -51,10 +51,36 @@ int error_classify(struct error *err, enum error_kind kind, int code)
     return code;
 }
 
+/* The kinds that an errno alone tells. */
+static const struct {
+    int code;
+    enum error_kind kind;
+} kinds_of_codes[] = {
+    {-EPERM, ERROR_NOT_PERMITTED},
+    {-EACCES, ERROR_NOT_PERMITTED},
+    {-ENOSPC, ERROR_DISK},
+    {-EDQUOT, ERROR_DISK},
+    {-EIO, ERROR_DISK},
+    {-EROFS, ERROR_DISK},
+    {-EFBIG, ERROR_TOO_LARGE},
+    {-ENOMEM, ERROR_RESOURCES},
+    {-EMFILE, ERROR_RESOURCES},
+    {-ENFILE, ERROR_RESOURCES},
+    {-EAGAIN, ERROR_RESOURCES},
+};
+
+enum error_kind error_kind_by_code(int code, enum error_kind other)
+{
+    for (size_t i = 0; i < sizeof(kinds_of_codes) / sizeof(kinds_of_codes[0]); i++)
+        if (kinds_of_codes[i].code == code)
+            return kinds_of_codes[i].kind;
+    return other;
+}
+
 const char *error_kind_name(enum error_kind kind, int code)
 {
-    if (kind == ERROR_OTHER && (code == -EPERM || code == -EACCES))
-        kind = ERROR_NOT_PERMITTED;
+    if (kind == ERROR_OTHER)
+        kind = error_kind_by_code(code, kind);
     return kind_names[(unsigned)kind < ERROR_KIND_COUNT ? kind : ERROR_OTHER];
 }
 

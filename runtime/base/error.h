@@ -12,6 +12,9 @@
 #define ERROR_KINDS(X)                                                                                       \
     X(ERROR_OTHER, "other")                                                                                  \
     X(ERROR_NOT_PERMITTED, "not-permitted")                                                                  \
+    X(ERROR_DISK, "disk")                                                                                    \
+    X(ERROR_TOO_LARGE, "too-large")                                                                          \
+    X(ERROR_RESOURCES, "resources")                                                                          \
     X(ERROR_NO_NAMESPACES, "no-namespaces")                                                                  \
     X(ERROR_NO_ID_MAPPING, "no-id-mapping")                                                                  \
     X(ERROR_PROC_MASKED, "proc-masked")                                                                      \
@@ -54,8 +57,11 @@ int error_text(struct error *err, int code, const char *fmt, ...) __attribute__(
 /* Set the kind of the error, whose text is complete but for context. Return `code`. err may be NULL. */
 int error_classify(struct error *err, enum error_kind kind, int code);
 
-/* Return the name of the kind. An error of ERROR_OTHER with the code of EPERM or EACCES is "not-permitted".
- */
+/* Return the kind that a negative errno alone tells: not permitted, of a disk, too large, or a lack of
+ * memory, descriptors or processes. Return `other` for any other one. */
+enum error_kind error_kind_by_code(int code, enum error_kind other);
+
+/* Return the name of the kind; that of an error of ERROR_OTHER is the one of error_kind_by_code. */
 const char *error_kind_name(enum error_kind kind, int code);
 
 /* Return the kind of this name, ERROR_OTHER for an unknown one. */

@@ -147,6 +147,8 @@ PYTHON
     # A limit on the size of files fails as a full disk does. Its signal must not end the runtime in the middle.
     expect 1 bash -c 'ulimit -f 1; "$@"' _ "$RUNTIME" --root "$RUNTIME_STATE" run --bundle bundle box
     [[ $stderr == *"of container 'box' in '$RUNTIME_STATE/box': File too large"* ]]
+    expect 1 bash -c 'ulimit -f 1; "$@"' _ "$RUNTIME" --log-format json --log /dev/stderr --root "$RUNTIME_STATE" run --bundle bundle box
+    [[ $stderr == *'"code":"too-large"'* ]]
     check_untouched
 }
 

@@ -37,10 +37,11 @@ def descriptors() -> int:
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """After every test: no container of this process is left, when those that wait have been removed."""
+    root = runtime.state_root()  # which is found once, and not where the first test wants it
     yield
     ready.close()
     # The directories of containers, because this is done two thousand times, and a program takes milliseconds to start.
-    assert [name for name in os.listdir(runtime.state_root()) if f"-{os.getpid()}-" in name] == []
+    assert [name for name in os.listdir(root) if f"-{os.getpid()}-" in name] == []
 
 
 @pytest.fixture(scope="module")

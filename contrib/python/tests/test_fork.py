@@ -121,7 +121,7 @@ def test_a_session_goes_on_while_it_is_saved(session: Sandbox, monkeypatch: pyte
     value(session, "x = 1")
     save, seen = runtime.save_process, []
 
-    def saved(*arguments: Any, **named: Any) -> tuple[str, int | None]:
+    def saved(*arguments: Any, **named: Any) -> tuple[Any, int | None]:
         running = threading.Thread(target=lambda: seen.append(value(session, "x += 1; x")))
         running.start()
         running.join(10)  # or it waits for the session, which waits for this
@@ -188,7 +188,7 @@ def test_the_container_of_a_fork_begins_before_the_session_is_saved(
 def test_a_copy_that_is_refused_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     save, session = runtime.save_process, Sandbox(warm="require", answer_limit=1 << 20)
 
-    def saved(*arguments: Any, **named: Any) -> tuple[str, int | None]:
+    def saved(*arguments: Any, **named: Any) -> tuple[Any, int | None]:
         value(session, "open('large', 'wb').write(bytes(1 << 20))")
         with pytest.raises(SandboxError, match="files are larger"):
             session.fork()
@@ -207,7 +207,7 @@ def test_a_session_ends_or_pauses_when_it_is_saved(session: Sandbox, monkeypatch
     save, waiting = runtime.save_process, []
     for use in session.pause, session.close:
 
-        def saved(*arguments: Any, **named: Any) -> tuple[str, int | None]:
+        def saved(*arguments: Any, **named: Any) -> tuple[Any, int | None]:
             waiting.append(threading.Thread(target=use))  # noqa: B023 (it is called before the next round)
             waiting[-1].start()
             waiting[-1].join(0.2)

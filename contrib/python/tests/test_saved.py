@@ -671,7 +671,7 @@ def test_several_forks_share_one_file_of_memory(session: Sandbox, monkeypatch: p
     saves: list[int] = []
     save = runtime.save_process
 
-    def counted(container: str, pid: int, descriptor: int, **more: bool) -> tuple[str, int | None]:
+    def counted(container: str, pid: int, descriptor: int, **more: bool) -> tuple[Any, int | None]:
         saves.append(pid)
         return save(container, pid, descriptor, **more)
 

@@ -353,6 +353,6 @@ int warm_dump(const struct dump_request *request, struct error *err)
         ret = check_snapshot(request->out, err);
     if (ret == 0)
         return 0;
-    error_classify(err, ERROR_NOT_MADE, ret);
+    error_classify(err, error_kind_by_code(ret, ERROR_NOT_MADE), ret);
     return error_wrap(err, "snapshot of process %d", (int)request->pid);
 }

@@ -218,7 +218,9 @@ def build_snapshot(bundle: str, manager: tuple[str, ...] = ()) -> str:
     return refusal.message if refusal else ""
 
 
-def save_process(container: str, pid: int, descriptor: int, *, differences: bool = False) -> tuple[str, int | None]:
+def save_process(
+    container: str, pid: int, descriptor: int, *, differences: bool = False
+) -> tuple[Refusal | None, int | None]:
     """Save a process of a container, which has stopped itself, to an empty file, and kill it.
 
     Args:
@@ -228,7 +230,7 @@ def save_process(container: str, pid: int, descriptor: int, *, differences: bool
         differences: whether to leave out the pages that are in the snapshot from which the container has started.
 
     Returns:
-        "" or the refusal; and a descriptor of that snapshot, which stays readable when the store drops it, or -1.
+        None or the refusal; and a descriptor of that snapshot, which stays readable when the store drops it, or -1.
         None if the store has dropped it already: the file is empty.
     """
     arguments = ("warm", "save", container, str(pid), f"/proc/self/fd/{descriptor}")
@@ -236,12 +238,12 @@ def save_process(container: str, pid: int, descriptor: int, *, differences: bool
     options = ("--kill", "--differences") if differences else ("--kill",)
     refusal = _attempt(*arguments[:2], *options, *arguments[2:], descriptors=(descriptor,), alone=True, printed=printed)
     if refusal or not printed:
-        return refusal.detail if refusal else "", -1
+        return refusal, -1
     try:
-        return "", os.open(bytes(printed).removesuffix(b"\n"), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return None, os.open(bytes(printed).removesuffix(b"\n"), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:  # the store has just dropped it
         os.ftruncate(descriptor, 0)
-        return "", None
+        return None, None
 
 
 def try_to_create(container: str, bundle: str, manager: tuple[str, ...]) -> Refusal | None:

@@ -38,10 +38,9 @@ if TYPE_CHECKING:
 UNFIT = "snapshot-unfit"
 # How fork(2) fails at the limit of processes.
 NO_PROCESS = re.compile(rf"^\[Errno {errno.EAGAIN}\]")
-# Failures of a disk, which has no room or forbids writing.
-NO_SPACE = re.compile("|".join(map(re.escape, map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)))))
-# Failures of this machine, as the C library of the runtime words them: ENOMEM, EMFILE, ENFILE.
-NO_MEANS = re.compile("Out of memory|No file descriptors available|Too many open files")
+# Its codes for failures of this machine. For the first, it matters where the file is.
+DISK = "disk"
+OF_THE_MACHINE = (DISK, "too-large", "resources")
 # Forks that start at the same time.
 AT_ONCE = 4
 LOOK_SEC = 0.001
@@ -337,17 +336,17 @@ class Sandbox(Filed):
 
         try:
             try:
-                said, base = runtime.save_process(copy.container, copy.pid, descriptor, differences=differences)
+                refusal, base = runtime.save_process(copy.container, copy.pid, descriptor, differences=differences)
             finally:
                 self._saves.discard(copy.number)
         except BaseException:
             self._drop_copy(copy.container, copy.number)
             raise
-        if said and NO_SPACE.search(said):
+        if refusal and refusal.code == DISK:
             place = os.path.dirname(os.readlink(f"/proc/self/fd/{descriptor}"))
-            raise _refusal(f"{said} (in '{place}')", done)
-        if said:
-            raise _refusal(said if NO_MEANS.search(said) else said + SAVED_REMEDY, done)
+            raise _refusal(f"{refusal.detail} (in '{place}')", done)
+        if refusal:
+            raise _refusal(refusal.detail + ("" if refusal.code in OF_THE_MACHINE else SAVED_REMEDY), done)
         return base
 
     def snapshot(self, path_or_name: str | os.PathLike[str]) -> Path:
