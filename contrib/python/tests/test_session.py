@@ -63,6 +63,20 @@ def test_state_is_kept() -> None:
         assert session.run("x").value == "41"
 
 
+def test_each_run_shows_its_warnings() -> None:
+    with Sandbox() as session:
+        said = [session.run(f"import warnings\nwarnings.warn({text!r})").stderr for text in ("a", "a", "b")]
+        assert ["UserWarning: a" in said[0], "UserWarning: a" in said[1], "UserWarning: b" in said[2]] == [True] * 3
+        assert session.run("for _ in range(2): warnings.warn('a')").stderr.count("UserWarning: a") == 1
+
+
+def test_annotations_stay_text_in_later_runs_as_at_a_prompt() -> None:
+    with Sandbox() as session:
+        assert session.run("def f(a: int): ...\nf.__annotations__").value == "{'a': <class 'int'>}"
+        session.run("from __future__ import annotations")
+        assert session.run("def f(a: Later): ...\nf.__annotations__").value == "{'a': 'Later'}"
+
+
 def test_standard_input_is_there_after_exit() -> None:
     """The function exit() of Python closes it."""
     with Sandbox() as session:

@@ -28,6 +28,9 @@ AWAITS = 0x80  # inspect.CO_COROUTINE
 OF_LOOPS = ("create_task", "ensure_future", "get_running_loop")
 PATCHES = PROMPT_PATCHES | display.TABLES
 _runs = itertools.count(1)
+# The flag of code that leaves annotations as text, of a session that has imported this from __future__.
+ANNOTATIONS = 0x100_0000  # __future__.annotations.compiler_flag
+_kept_flags = 0
 
 
 def has_own_directory() -> bool:
@@ -99,6 +102,7 @@ def execute(
         notebook: whether it may await at its top level, and a semicolon at its end hides the value.
         prompt: whether the value gets the name `_`, as at a prompt.
     """
+    global _kept_flags  # noqa: PLW0603 (the state of a session)
     # Not by ast.parse(), which would stand in the traceback of an error that the parser finds.
     tree: Any = compile(source, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     # A last line without an end would move the carets of a traceback by one.
@@ -106,8 +110,9 @@ def execute(
     lines = text if isinstance(text, str) else importlib.util.decode_source(text)
     linecache.cache[name] = (len(text), None, f"{lines}\n".splitlines(keepends=True), name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if notebook else 0
+    flags = _kept_flags | (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if notebook else 0)
     body = _compiled(tree, name, "exec", flags) if tree.body else None
+    _kept_flags |= body.co_flags & ANNOTATIONS if body else 0
     end = _compiled(ast.Expression(last.value), name, "eval", flags) if last else None
     in_loop = notebook and (_begins_tasks(tree.body) or any(code and code.co_flags & AWAITS for code in (body, end)))
     if body:
@@ -144,6 +149,8 @@ def _failure(uncaught: list[BaseException], name: str, *, last: bool) -> dict[st
 
 def _work(request: dict[str, Any], name: str) -> str | None:
     """Execute the source or module of a request, and return the value of the source."""
+    # Which warnings were shown, by text and line: those of this source are others, as in a cell of a notebook.
+    main_module.names().pop("__warningregistry__", None)
     with KeptBack():
         if request["module"]:
             runpy._get_module_details(request["module"])  # type: ignore[attr-defined]  # an ImportError is an error
