@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import PIL.Image
@@ -57,6 +60,19 @@ def test_tools_variables_and_state_travel(executor: PysbxExecutor) -> None:
     answer, model = solve(executor, "x = double(n)\nprint('x is', x)", "final_answer({'x': x, 't': (1, 2)})", n=21)
     assert answer == {"x": 42, "t": (1, 2)}
     assert "x is 42" in model.read[1]
+
+
+@dataclasses.dataclass
+class Place:
+    """What a program may give its agent."""
+
+    name: str
+
+
+def test_variables_of_any_class_travel(executor: PysbxExecutor) -> None:
+    given = {"place": Place("home"), "when": datetime.date(2024, 1, 2), "price": Decimal("1.10")}
+    answer, _ = solve(executor, "final_answer([place.name, when.year, price * 2])", **given)
+    assert answer == ["home", 2024, Decimal("2.20")]
 
 
 def test_errors_are_for_the_model(executor: PysbxExecutor) -> None:

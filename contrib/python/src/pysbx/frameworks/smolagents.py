@@ -43,7 +43,15 @@ def _last(name: str) -> Any:
     return "value", found
 
 
-_last.__module__ = "__main__"  # it goes by value: the sandbox does not have this module
+def _define(values: dict[str, Any]) -> None:
+    """Give values names, in the session."""
+    import __main__  # noqa: PLC0415 (it goes into the sandbox with the function)
+
+    vars(__main__).update(values)
+
+
+# They go by value: the sandbox does not have this module.
+_last.__module__ = _define.__module__ = "__main__"
 
 
 def _image(data: bytes) -> Any:
@@ -81,6 +89,11 @@ class PysbxExecutor(RemotePythonExecutor):
         needed = {name for one in plain.values() for name in one.to_dict()["requirements"]} - {"smolagents"}
         self.installed_packages += self.install_packages(sorted(needed - {*self.installed_packages}))
         self.run_code_raise_errors(f"{get_tools_definition_code(plain)}\n{FINAL_ANSWER}")
+
+    def send_variables(self, variables: dict[str, Any]) -> None:
+        """Give values names in the session, also tables and objects of classes: not by the codec of smolagents."""
+        if variables:
+            self.sandbox.call(_define, variables)
 
     def run_code_raise_errors(self, code: str) -> CodeOutput:
         """Run the code of a step. Its exceptions become an AgentError, whose text the agent shows to its model."""
