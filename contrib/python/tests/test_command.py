@@ -391,6 +391,11 @@ def test_run_with_a_profile() -> None:
         (["run", "/usr"], 2, "'/usr': Is a directory"),
         (["run", "--nonsense", "-c", "1"], 2, "--nonsense"),
         (["run", "--file", "/nonexistent", "-c", "1"], 2, "'/nonexistent': No such file"),
+        (
+            ["run", "a b.ipynb"],
+            2,
+            "is a notebook, and not a program: write its cells to one first: jupyter nbconvert --to script 'a b",
+        ),
         (["run", "--warm", "maybe", "-c", "1"], 2, "--warm: invalid choice"),
         (["run", "--index-url", "x", "--with", "six", "-c", "1"], 2, "--index-url: 'x' is not an http or https URL"),
         (["run", "--reference", __file__, "-c", "1"], 2, f"--reference: '{__file__}' is not a directory"),

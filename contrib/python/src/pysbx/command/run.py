@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import stat
 import sys
@@ -63,6 +64,9 @@ def _script(arguments: argparse.Namespace) -> dict[str, Any]:
     base = Path(name).name
     if Path(name).is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if base.endswith(".ipynb"):
+        advice = f"write its cells to one first: jupyter nbconvert --to script {shlex.quote(name)}"
+        raise ValueError(f"'{name}' is a notebook, and not a program: {advice}")
     with_script = _files([*(arguments.files or []), name])
     source = _source(name, with_script[base])
     if _has_room(arguments, base):
