@@ -66,6 +66,9 @@ def test_a_process_over_http(service: Server) -> None:
     gone = service.post(f"{here}/signal", signal="KILL")
     assert (gone.status_code, problem(gone)["detail"]) == (422, f"process {pid}: it has ended")
     assert "no such process" in problem(service.post(f"{place}/processes/99999/read"))["detail"]
+    assert (
+        "no such process" in problem(service.client.post(f"{place}/processes/99999/read"))["detail"]
+    )  # without a body
     other = service.post(f"{place}/processes", command="sleep 60").json()["pid"]
     assert problem(service.post(f"{place}/processes/{other}/signal", signal="X"))["detail"].startswith("signal: 'X'")
     assert service.post(f"{place}/processes/{other}/signal", signal="TERM").status_code == 204

@@ -112,9 +112,10 @@ def add_commands(app: FastAPI, jobs: Jobs, sessions: Sessions, find: Callable[[s
         return process_list(found)
 
     @app.post("/v1/sessions/{identifier}/processes/{pid}/read", name="read_process")
-    async def read(identifier: str, pid: Pid, wanted: Reading) -> NewOutput:
+    async def read(identifier: str, pid: Pid, wanted: Reading | None = None) -> NewOutput:
         """Return what a process has written since it was read last."""
-        return new_output_of(await act(identifier, pid, lambda process: process.read(wanted.wait_sec)))
+        wait_sec = 0.0 if wanted is None else wanted.wait_sec
+        return new_output_of(await act(identifier, pid, lambda process: process.read(wait_sec)))
 
     @app.post("/v1/sessions/{identifier}/processes/{pid}/write", name="write_process", **NO_CONTENT)
     async def write(identifier: str, pid: Pid, wanted: Writing) -> None:
