@@ -226,6 +226,13 @@ def test_output_of_calls_is_not_that_of_the_next_run() -> None:
 
 
 @pytest.mark.root
+def test_a_file_that_is_larger_than_an_answer_may_be_names_the_limit() -> None:
+    with Sandbox(answer_limit=1 << 20) as session:
+        session.run("open('large', 'wb').write(bytes(1 << 20))")
+        with pytest.raises(SandboxError, match=r"larger than \d+ bytes, half of answer_limit: raise answer_limit"):
+            session.get("large")
+
+
 def test_files() -> None:
     with Sandbox() as session:
         session.put({"a/b.txt": "text"})

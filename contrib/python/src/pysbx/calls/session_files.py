@@ -245,7 +245,10 @@ class Filed(Core):
         check_file(answer, name)
         content = answer.get("content")
         if not isinstance(content, bytes) or len(content) > most:
-            raise SandboxFileTooLargeError(f"file '{name}': larger than {most} bytes", name)
+            more = (
+                f", half of {current().options['answer']}: {current().options['larger_copy']}" if limit is None else ""
+            )
+            raise SandboxFileTooLargeError(f"file '{name}': larger than {most} bytes{more}", name)
         return content
 
     def remove(self, path: str | os.PathLike[str]) -> None:
