@@ -21,7 +21,7 @@ import threading
 from importlib import import_module
 from typing import Any
 
-# What commands import late, and servers. A command may not have a server's modules.
+# Commands and servers import these late. A command behaves differently if it has a module of a server.
 COMMANDS = ("pysbx.calls.execution", "pysbx.command.run", "pysbx.command.show")
 SERVERS = ("pysbx.command.serve", "pysbx.service.asgi", "pysbx.service.mcp.tools", "pysbx.service.run")
 # The limits that tests change for a server.

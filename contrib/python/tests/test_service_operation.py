@@ -28,8 +28,9 @@ from pysbx import run_code
 from pysbx.base.runtime import find_runtime
 from pysbx.service.observe.metrics import GAUGES, TABLE
 from pysbx.service.sandboxes.readiness import HOLDS_SEC
+from tests.forked import Forked
 from tests.packages import make_wheel
-from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, server, wait_until
+from tests.servers import BEST_EFFORT, TOKEN, Server, server, wait_until
 
 
 def numbers(service: Server) -> dict[tuple[str, ...], float]:
@@ -197,8 +198,8 @@ def run_some(options: tuple[str, ...], folder: Path) -> list[str]:
     """Start a server, send it some requests, and return its log."""
     path = folder / "s"
     options = ("--allow-profile", "minimal", *options)
-    command = [*PROGRAM, "serve", BEST_EFFORT, "--listen", f"unix:{path}", *options]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    command = ["serve", BEST_EFFORT, "--listen", f"unix:{path}", *options]
+    process = Forked(command, stderr=subprocess.PIPE, text=True)
     wait_until(path.exists)
     way = httpx.HTTPTransport(uds=str(path), retries=3)
     headers = {"Authorization": f"Bearer {TOKEN}"}
