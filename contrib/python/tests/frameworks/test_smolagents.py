@@ -64,7 +64,7 @@ def test_tools_variables_and_state_travel(executor: PysbxExecutor) -> None:
 
 @dataclasses.dataclass
 class Place:
-    """What a program may give its agent."""
+    """A class of the program."""
 
     name: str
 
