@@ -48,6 +48,11 @@ FORMS = {
 BUNDLE = {"text/plain": "bundle", "text/markdown": "*b*", "application/vnd.own+json": '{"x": 1}'}
 
 
+def test_json_has_no_nan() -> None:
+    done = run_code("class Data:\n    def _repr_json_(self): return {'x': [float('nan'), -float('inf'), 1.5]}\nData()")
+    assert done.displays[0]["application/json"] == '{"x": [null, null, 1.5]}'
+
+
 def test_a_value_has_all_its_forms() -> None:
     done = run_code(f"{RICH}\nRich()")
     assert (done.value, done.displays, done.stdout) == ("plain", (FORMS,), "")

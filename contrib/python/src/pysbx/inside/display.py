@@ -49,7 +49,10 @@ def _as_text(value: Any) -> str | None:
         return value
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode()
-    return json.dumps(value)
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:  # JSON has no infinity and no NaN: JavaScript writes null
+        return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None))
 
 
 def _from_method(value: Any, name: str, **arguments: Any) -> Any:
