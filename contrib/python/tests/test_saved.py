@@ -447,7 +447,7 @@ def test_a_failure_keeps_the_previous_file_and_the_session(session: Sandbox, pat
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limit[1]))
     try:
         for use in (lambda: session.snapshot(path), session.checkpoint, session.park):
-            with pytest.raises(SandboxError, match=r"cannot be (saved|parked): .*File too large$"):
+            with pytest.raises(SandboxError, match=r"cannot be (saved|parked): .*File too large \(in '/.*'\)$"):
                 use()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -492,6 +492,21 @@ def kill():
 """
     command = [sys.executable, "-c", f"import sys\nfrom pysbx import Sandbox\n{killing}", str(path)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL, place
+
+
+def test_no_device_pipe_or_socket_is_replaced(session: Sandbox, tmp_path: Path) -> None:  # noqa: F811
+    """Root could lose /dev/null to a regular file."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    session.put({"file": b"content"})
+    for target in (pipe, link):
+        with pytest.raises(SandboxError, match=rf"cannot be saved: '{target}': is no regular file"):
+            session.snapshot(target)
+        with pytest.raises(OSError, match=rf"is no regular file, and is not replaced by one: '{target}'"):
+            session.save("file", target)
+    assert pipe.is_fifo() and link.is_symlink()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
 
 
 def test_a_program_that_is_killed_while_it_saves_leaves_the_previous_file(session: Sandbox, path: Path) -> None:  # noqa: F811

@@ -6,6 +6,7 @@ Both belong to the caller alone: the bundles in them decide what a sandbox may d
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -172,10 +173,27 @@ def state_directory() -> Path:
     return private_directory((Path(given) if given else Path.home() / ".local/state") / "pysbx")
 
 
+def check_replaceable(path: Path) -> None:
+    """Check that a new file may take the place of what a path names. If root calls, a device would be gone for all.
+
+    Raises:
+        OSError: it is, or leads to, a device, a pipe or a socket.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise OSError(errno.EINVAL, "is no regular file, and is not replaced by one", str(path))
+
+
 def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write a file so that other programs see either no file or the whole content."""
+    """Write a file so that other programs see either no file or the whole content.
+
+    Raises:
+        OSError: it cannot be written, or see check_replaceable.
+    """
     import tempfile  # noqa: PLC0415 (rarely needed)
 
+    check_replaceable(path)
     descriptor, name = tempfile.mkstemp(dir=path.parent)
     try:
         with in_directory(path.parent), open(descriptor, "wb") as file:

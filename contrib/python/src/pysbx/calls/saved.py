@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from pysbx.base.directories import cache_directory, state_directory
+from pysbx.base.directories import cache_directory, check_replaceable, state_directory
 from pysbx.calls.baseline import Baseline
 from pysbx.calls.execution import as_text
 from pysbx.container import answer_frame, payload
@@ -330,6 +330,7 @@ def write(
         SandboxError: it cannot be written, or it is a TooLargeError.
     """
     try:
+        check_replaceable(path)
         with _new_file(path) as descriptor:
             state = save(descriptor)
             about = {
