@@ -447,7 +447,7 @@ def test_a_failure_keeps_the_previous_file_and_the_session(session: Sandbox, pat
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limit[1]))
     try:
         for use in (lambda: session.snapshot(path), session.checkpoint, session.park):
-            with pytest.raises(SandboxError, match=r"cannot be (saved|parked): .*File too large \(in '/.*'\)$"):
+            with pytest.raises(SandboxError, match=r"cannot be (saved|parked): .*File too large$"):
                 use()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
