@@ -125,10 +125,11 @@ int path_mkfile_in_root(int rootfd, const char *path, mode_t mode)
     if (dir < 0)
         return dir;
     /* O_EXCL never follows a link in the last component: a dangling one is EEXIST, not a file outside. */
-    fd = RETRY(openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, mode));
-    if (fd >= 0)
-        close(fd);
-    return path_open_in_root(rootfd, path, O_PATH, 0);
+    cleanup_fd int made =
+        RETRY(openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, mode));
+    const int code = made < 0 && errno != EEXIST ? -errno : 0;
+    fd = path_open_in_root(rootfd, path, O_PATH, 0);
+    return fd == -ENOENT && code != 0 ? code : fd;
 }
 
 char *path_clean(struct arena *a, const char *path)

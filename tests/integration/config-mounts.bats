@@ -467,6 +467,18 @@ linux["readonlyPaths"] = ["/fixed/file", "/fixed/dir", "/missing"]'
     [[ ${lines[0]} == /bin && ${lines[2]} == file && ${lines[3]} == 1 ]]
 }
 
+# bats test_tags=user
+@test "a mount target that cannot be made: the error has the reason, for a file and for a directory" {
+    make_bundle true
+    mkdir dir
+    touch file
+    for source in dir file; do
+        configure 'config["mounts"] = [m for m in config["mounts"] if not m["destination"].startswith("/full")]
+mount("/full", "none", "nr_inodes=1", kind="tmpfs"); mount("/full/target", arguments[0])' "$PWD/$source"
+        fails 1 "make mount target '/full/target': no space left" run_box
+    done
+}
+
 # mount(2) of a second procfs needs a complete one in the mount namespace. The environment has stacked one on another.
 @test "--no-pivot: no procfs or sysfs of the host remains, with which a nested user namespace could mount its own" {
     needs_root "a user's container gets the mounts of the host locked"
