@@ -42,13 +42,14 @@ class Forked(subprocess.Popen[str]):
     """A process of the command, used like one that has been executed. The first argument is the command's first."""
 
     def _execute_child(self, args: Any, *given: Any) -> None:
+        args = list(args)
         cwd, env = given[4:6]
         read, _, _, write, _, error = pipes = given[9:15]
         files = [own if own >= 0 else number for number, own in enumerate((read, write, error))]
         self._status, status = os.pipe()
         limits = {number: resource.getrlimit(number) for number in LIMITS}
-        message = {"args": list(args), "cwd": str(cwd or os.getcwd()), "env": dict(env or os.environ), "limits": limits}
-        way, _ = _origin(*(SERVERS if args[0] in ("serve", "mcp") else COMMANDS))
+        message = {"args": args, "cwd": str(cwd or os.getcwd()), "env": dict(env or os.environ), "limits": limits}
+        way, _ = _origin(*(SERVERS if args[:1] in (["serve"], ["mcp"]) else COMMANDS))
         socket.send_fds(way, [json.dumps(message).encode()], [*files, status])
         os.close(status)
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
