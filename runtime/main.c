@@ -29,8 +29,8 @@ int main(int argc, char **argv)
     if (argc < 1 || ensure_standard_streams() < 0)
         return 1;
     /* If the parent ignores SIGCHLD, this process inherits that, and the kernel would reap its children. With
-     * SIGPIPE, a reader that closes the pipe of the messages would kill the runtime at any point, and so would
-     * the caller's RLIMIT_FSIZE with SIGXFSZ: setrlimit(2). */
+     * SIGPIPE, a reader that closes the pipe of the messages would kill the runtime at any point, and so
+     * would the caller's RLIMIT_FSIZE with SIGXFSZ: setrlimit(2). */
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

@@ -104,7 +104,8 @@ void record_unlock(int dirfd);
 /* Call flock(2), and wait as long as record_lock does. Return 0, -EWOULDBLOCK after that time, or another
  * negative errno. */
 int record_wait_for_lock(int fd, int operation);
-/* Set the error of a write to the state directory of a container, which it names: a full disk has to be found. */
+/* Set the error of a write to the state directory of a container, which it names: a full disk has to be
+ * found. */
 int record_write_error(int dirfd, int code, const char *name, const char *id, struct error *err);
 /* Record that the cgroup is the container's own, because the runtime has made it. Return 0 or a negative
  * errno. */
