@@ -173,13 +173,13 @@ void record_unlock(int dirfd)
 
 int record_write_error(int dirfd, int code, const char *name, const char *id, struct error *err)
 {
-    char own[sizeof("/proc/self/fd/") + 10], path[PATH_MAX];
+    char own[sizeof("/proc/self/fd/") + 10], directory[PATH_MAX];
     snprintf(own, sizeof(own), "/proc/self/fd/%d", dirfd);
-    ssize_t n = readlink(own, path, sizeof(path) - 1);
+    ssize_t n = readlink(own, directory, sizeof(directory) - 1);
     if (n < 0)
         return error_set(err, code, "write '%s' of container '%s'", name, id);
-    path[n] = '\0';
-    return error_set(err, code, "write '%s' of container '%s' in '%s'", name, id, path);
+    directory[n] = '\0';
+    return error_set(err, code, "write '%s' of container '%s' in '%s'", name, id, directory);
 }
 
 int record_own_cgroup(int dirfd, const char *id, struct error *err)
