@@ -23,8 +23,7 @@ import httpx
 import pytest
 
 from pysbx.base.runtime import find_runtime
-from tests.forked import Forked
-from tests.servers import BEST_EFFORT, TOKEN, Server, children_of, containers_of, metric, server, wait_until
+from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, children_of, containers_of, metric, server, wait_until
 
 LOAD_SEC = int(os.environ.get("TEST_LOAD_SEC", "8"))
 AT_ONCE, WAITING = 2, 2
@@ -125,8 +124,8 @@ def test_twice_the_load_is_refused_with_429_and_nothing_grows(monkeypatch: pytes
 
 def start(path: Path, *options: str) -> subprocess.Popen[str]:
     """Start a server that a test kills."""
-    command = ["serve", BEST_EFFORT, "--listen", f"unix:{path}", "--log-level", "error", *options]
-    process = Forked(command, stderr=subprocess.PIPE, text=True)
+    command = [*PROGRAM, "serve", BEST_EFFORT, "--listen", f"unix:{path}", "--log-level", "error", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     wait_until(path.exists)
     return process
 

@@ -572,7 +572,8 @@ PROGRAMS = "import glob; [one for one in glob.glob('/proc/[0-9]*/comm') if open(
 @pytest.mark.parametrize("isolation", ["container", "process"])
 def test_an_interrupt_reaches_the_programs_of_the_run_and_no_others(isolation: Any) -> None:
     with Sandbox(isolation=isolation) as session:
-        session.run("import subprocess, time; earlier = subprocess.Popen(['sleep', '600'])")
+        # The kernel tells the start of a process in hundredths of a second.
+        session.run("import subprocess, time; earlier = subprocess.Popen(['sleep', '600']); time.sleep(0.05)")
         for what, source in WAITS.items():
             if isolation == "process" and what == "a pool":  # it needs semaphores
                 continue

@@ -78,8 +78,9 @@ def _has_begun_at(pid: int, began: bytes) -> bool:
 def interrupt(worker: int, since: float) -> bool:
     """Send SIGINT to a worker, and to the processes that it has started for its present run and that are in its group.
 
-    Those of earlier runs go on, and so do those that have left the group: a terminal's Ctrl-C does not reach them. The
-    worker is the first: code that waits for a program is to find that it was itself interrupted.
+    Processes of earlier runs go on, unless they have begun in the same hundredth of a second as this one. Processes
+    outside of the group go on: a terminal's Ctrl-C does not reach them. The worker is the first: code that waits for a
+    program is to find that it was itself interrupted.
 
     Args:
         worker: its number.

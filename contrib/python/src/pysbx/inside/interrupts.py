@@ -30,6 +30,7 @@ def begin() -> None:
             raise_signal(SIGINT)
         return status
 
+    interruptible.__module__ = "os"  # pickle looks there for it
     os.system = interruptible
 
 
