@@ -155,6 +155,11 @@ def test_a_local_name_that_was_misspelt() -> None:
             f"OSError('Tunnel connection failed: 403 {INNER}')",
             '["private:host.example"]',
         ),
+        (
+            "HTTPError",
+            "HTTP Error 403: host 'a.example' has no address outside of this machine",
+            '["private:host.example"]',
+        ),
         ("URLError", "Tunnel connection failed: 403 host 'a' has no address that a sandbox may reach", "this machine"),
         ("AttributeError", "'NoneType' object has no attribute 'x'", "None"),
         ("json.decoder.JSONDecodeError", "Expecting value", "JSON"),

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import functools
 import http.server
 import ipaddress
 import os
@@ -16,7 +18,7 @@ import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from pysbx.network.http_request import Request
 from pysbx.network.proxy import Proxy, ensure
 from pysbx.options.network import Entry, parse_network
 
+Serve = Callable[..., AbstractContextManager[int]]
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
 PUBLIC_ADDRESS, PRIVATE_ADDRESS = "93.184.216.34", "10.44.55.66"
 
@@ -282,9 +285,22 @@ class Greeter(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def web_server(address: str = "127.0.0.1", port: int = 0, certificate: Path | None = None) -> Iterator[int]:
-    """Run a web server and yield its port."""
-    server = http.server.ThreadingHTTPServer((address, port), Greeter)
+def web_server(
+    address: str = "127.0.0.1", port: int = 0, certificate: Path | None = None, namespace: str = ""
+) -> Iterator[int]:
+    """Run a web server, in another network namespace if its file is given, and yield its port."""
+
+    class Server(http.server.ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
+    def listen() -> Server:
+        if namespace:
+            with open(namespace) as file:  # of this thread only, which ends; the socket stays there.
+                assert ctypes.CDLL(None).setns(file.fileno(), 0) == 0
+        return Server((address, port), Greeter)
+
+    with ThreadPoolExecutor(1) as threads:
+        server = threads.submit(listen).result()
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
@@ -461,32 +477,47 @@ def test_threads_may_need_the_same_proxy_at_once() -> None:
 
 
 @pytest.fixture
-def internet() -> Iterator[None]:
-    """A machine that has a public and a private address, and names for both."""
+def internet() -> Iterator[Serve]:
+    """Another machine with a public and a private address, and names for both. It yields web_server for there."""
     if os.geteuid() != 0 or "TEST_HOME" not in os.environ:
         pytest.skip("needs a network namespace of its own in which addresses can be set: contrib/python/check, as root")
     hosts = Path("/etc/hosts")
     before = hosts.read_text()
-    for address in (PUBLIC_ADDRESS, PRIVATE_ADDRESS):
-        subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=True)
-    added = f"{PUBLIC_ADDRESS} web.test other.test\n127.0.0.1 inner.test\n{PRIVATE_ADDRESS} site.test\n"
-    hosts.write_text(f"{before}\n{added}")
-    try:
-        yield
-    finally:
-        hosts.write_text(before)
-        for address in (PUBLIC_ADDRESS, PRIVATE_ADDRESS):
-            subprocess.run(["ip", "address", "del", f"{address}/32", "dev", "lo"], check=True)
+    # The other machine is a network namespace, which lives as long as this program.
+    with subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec cat"], stdin=-1, stdout=-1) as there:
+        assert there.stdout is not None
+        there.stdout.readline()
+        inside = ["nsenter", f"--net=/proc/{there.pid}/ns/net"]
+        for line in (
+            f"ip link add near type veth peer name far netns {there.pid}",
+            "ip address add 192.0.2.1/24 dev near",
+            "ip link set near up",
+            *(f"ip route add {address}/32 dev near" for address in (PUBLIC_ADDRESS, PRIVATE_ADDRESS)),
+        ):
+            subprocess.run(line.split(), check=True)
+        for line in (
+            *(f"ip address add {address}/32 dev far" for address in (PUBLIC_ADDRESS, PRIVATE_ADDRESS)),
+            "ip link set far up",
+            "ip route add 192.0.2.0/24 dev far",
+        ):
+            subprocess.run([*inside, *line.split()], check=True)
+        added = f"{PUBLIC_ADDRESS} web.test other.test\n127.0.0.1 inner.test\n{PRIVATE_ADDRESS} site.test\n"
+        hosts.write_text(f"{before}\n{added}")
+        try:
+            yield functools.partial(web_server, namespace=f"/proc/{there.pid}/ns/net")
+        finally:
+            hosts.write_text(before)
+            subprocess.run(["ip", "link", "delete", "near"], check=True)
+            there.communicate()
 
 
-@pytest.mark.usefixtures("internet")
-def test_a_sandbox_reaches_the_hosts_that_are_named(certificate: Path) -> None:
+def test_a_sandbox_reaches_the_hosts_that_are_named(internet: Serve, certificate: Path) -> None:
     source = FETCH + (
         "import ssl\nssl._create_default_https_context = lambda: ssl.create_default_context(cafile='/ca.crt')\n"
         "for url in ('http://web.test/x', 'https://web.test/y', 'https://other.test/', 'http://inner.test/'):\n"
         "    print(fetch(url))"
     )
-    with web_server(PUBLIC_ADDRESS, 80), web_server(PUBLIC_ADDRESS, 443, certificate), web_server("127.0.0.1", 80):
+    with internet(PUBLIC_ADDRESS, 80), internet(PUBLIC_ADDRESS, 443, certificate), web_server("127.0.0.1", 80):
         done = run_code(
             source,
             allow_network=["web.test", "inner.test"],
@@ -498,10 +529,9 @@ def test_a_sandbox_reaches_the_hosts_that_are_named(certificate: Path) -> None:
     assert "no address that a sandbox may reach" in said[3]
 
 
-@pytest.mark.usefixtures("internet")
-def test_a_sandbox_reaches_a_private_address_whose_name_the_caller_has_marked() -> None:
+def test_a_sandbox_reaches_a_private_address_whose_name_the_caller_has_marked(internet: Serve) -> None:
     source = FETCH + "for name in ('site.test', 'inner.test', 'other.test'): print(fetch(f'http://{name}:8080/'))"
-    with web_server(PRIVATE_ADDRESS, 8080), web_server("127.0.0.1", 8080):
+    with internet(PRIVATE_ADDRESS, 8080), web_server("127.0.0.1", 8080):
         done = run_code(source, allow_network=["private:site.test:8080", "private:inner.test:8080"])
         assert done.stdout.splitlines() == [
             "site.test:8080 /",
@@ -517,8 +547,28 @@ def test_a_sandbox_reaches_a_private_address_whose_name_the_caller_has_marked() 
         assert 'allow_network=["private:host.example"]' in str(done.error.hint)
 
 
-@pytest.mark.usefixtures("internet")
-def test_a_sandbox_cannot_reach_another_name_on_the_same_address(certificate: Path) -> None:
+@pytest.mark.parametrize("address", [PUBLIC_ADDRESS, "2606:4700:9999::1"])
+def test_an_address_of_this_machine_needs_the_mark_of_a_private_one(address: str, tmp_path: Path) -> None:
+    """Its services would take the sandbox for a program of this machine."""
+    if os.geteuid() != 0 or "TEST_HOME" not in os.environ:
+        pytest.skip("needs a network namespace of its own in which addresses can be set: contrib/python/check, as root")
+
+    async def resolve(name: str, port: int) -> list[str]:
+        return [address]
+
+    subprocess.run(["ip", "address", "add", address, "dev", "lo"], check=True)
+    try:
+        with web_server(address) as port:
+            asked = request(f"GET http://web.test:{port}/ HTTP/1.1\r\nHost: web.test:{port}\r\n\r\n")
+            marked = Proxy(parse_network([f"private:web.test:{port}"]).entries, resolve=resolve)
+            assert through(marked, asked, tmp_path).startswith(b"HTTP/1.0 200 ")
+            plain = Proxy(parse_network([f"web.test:{port}"]).entries, resolve=resolve)
+            assert b"403 host 'web.test' has no address outside of this machine" in through(plain, asked, tmp_path)
+    finally:
+        subprocess.run(["ip", "address", "del", address, "dev", "lo"], check=True)
+
+
+def test_a_sandbox_cannot_reach_another_name_on_the_same_address(internet: Serve, certificate: Path) -> None:
     source = (
         "import socket, ssl\n"
         "raw = socket.create_connection(('127.0.0.1', 1080))\n"
@@ -527,12 +577,11 @@ def test_a_sandbox_cannot_reach_another_name_on_the_same_address(certificate: Pa
         "try: context.wrap_socket(raw, server_hostname='other.test')\n"
         "except (ssl.SSLError, OSError) as error: print('refused')"
     )
-    with web_server(PUBLIC_ADDRESS, 443, certificate):
+    with internet(PUBLIC_ADDRESS, 443, certificate):
         mounts = [Mount(f"{certificate}.crt", "/ca.crt")]
         assert run_code(source, allow_network=["web.test"], mounts=mounts).stdout == "refused\n"
 
 
-@pytest.mark.usefixtures("internet")
 def test_with_the_network_of_the_host() -> None:
     with web_server() as port:
         done = run_code(FETCH + f"print(fetch('http://127.0.0.1:{port}/h'))", allow_network="host")

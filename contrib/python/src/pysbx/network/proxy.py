@@ -41,6 +41,7 @@ from pysbx.network.host_rules import (
     server_name,
 )
 from pysbx.network.relay import Account, End, Reader, Room, SocketEnd, Writer
+from pysbx.network.routes import is_public_elsewhere
 from pysbx.options.declaration import wrong
 from pysbx.options.network import HTTPS_PORT, WEB_PORTS, Entry
 from pysbx.options.secrets import Secret, opened
@@ -91,7 +92,7 @@ class Proxy:
     def __init__(
         self,
         hosts: tuple[Entry, ...],
-        allowed: Callable[[Address], bool] = is_public,
+        allowed: Callable[[Address], bool] = is_public_elsewhere,
         resolve: Resolve = system_resolve,
     ) -> None:
         """Prepare a proxy for one list of hosts.
@@ -181,9 +182,15 @@ class Proxy:
                 found = await self._resolve(name, port)
             except OSError as error:
                 raise UnreachableError(f"host '{name}' cannot be resolved: {error.strerror}") from error
+        addresses = {text: ipaddress.ip_address(text) for text in found}
         allowed = is_elsewhere if private else self._allowed
-        usable = [text for text in dict.fromkeys(found) if allowed(ipaddress.ip_address(text))]
-        if not usable and not private and any(is_elsewhere(ipaddress.ip_address(text)) for text in found):
+        try:
+            usable = [text for text, address in addresses.items() if allowed(address)]
+        except OSError as error:
+            raise NotAllowedError(f"host '{name}' may be this machine: no routes: {error.strerror}") from error
+        if not usable and not private and any(map(is_public, addresses.values())):
+            raise NotAllowedError(f"host '{name}' has no address outside of this machine")
+        if not usable and not private and any(map(is_elsewhere, addresses.values())):
             raise NotAllowedError(f"host '{name}' has no address outside of private networks")
         if not usable:
             raise NotAllowedError(f"host '{name}' has no address that a sandbox may reach")

@@ -89,7 +89,7 @@ NOT_ALLOWED = "the host is not among {hosts}"
 IN_DIRECTORY = r".*No such file or directory: '(?:[^/'][^']*/|/(?:work|output|tmp|dev/shm)/[^']+/)[^/']+'$"
 # The proxy's words, see proxy.py.
 REFUSED = ("URLError", "HTTPError", "ProxyError", "HTTPStatusError")
-PRIVATE = r".*403[: ].*no address outside of private networks"
+PRIVATE = r".*403[: ].*no address outside of (?:private networks|this machine)"
 ELSEWHERE = r".*403[: ].*no address that a sandbox may reach"
 # Modules of packages that are so widely used that a name like one of the next is no typing error.
 WIDELY_USED = """
