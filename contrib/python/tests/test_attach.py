@@ -7,12 +7,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import signal
 import socket
 import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +31,7 @@ from pysbx import (
 from pysbx.base.directories import run_directory
 from pysbx.calls import attach
 from pysbx.frameworks.workspace import Workspace
+from tests.servers import wait_until
 
 GONE = "the process that has started it has ended, or has closed it"
 SOCKETS = "sessions"
@@ -183,6 +186,79 @@ def test_the_reference_ends_with_its_process_or_session() -> None:
     with pytest.raises(SandboxError, match="it has been closed"):
         _ = session.reference
     assert list((run_directory() / SOCKETS).iterdir()) == []
+
+
+def test_a_process_that_ends_before_it_answers_is_gone() -> None:
+    source = "import sys\nfrom pysbx import Sandbox\nsession = Sandbox()\nprint(session.reference, flush=True)\n"
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", f"{source}sys.stdin.read()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as first,
+        ThreadPoolExecutor() as pool,
+    ):
+        assert first.stdout is not None
+        reference = first.stdout.readline().strip()
+        attached = Sandbox.attach(reference)
+        first.send_signal(signal.SIGSTOP)
+        path = str(run_directory() / SOCKETS / f"{reference}.sock")
+        waiting = [pool.submit(Sandbox.attach, reference), pool.submit(attached.interrupt)]
+        wait_until(lambda: Path("/proc/net/unix").read_text().count(path) == 4)  # one listens, one is served
+        first.send_signal(signal.SIGKILL)
+    for one in waiting:
+        with pytest.raises(SandboxError, match=GONE):
+            one.result()
+    attached.close()
+
+
+def test_one_user_too_many_is_told_and_each_may_interrupt(session: Sandbox) -> None:
+    with ThreadPoolExecutor() as pool:
+        attached = [Sandbox.attach(session.reference) for _ in range(attach.MOST)]
+        with pytest.raises(SandboxError, match=f"{attach.MOST} processes use the session already"):
+            Sandbox.attach(session.reference)
+        begun = threading.Event()
+        source = "import time\nprint('begun', flush=True)\ntime.sleep(60)"
+        running = pool.submit(session.run, source, on_stdout=lambda _: begun.set())
+        assert begun.wait(30)
+        attached[0].interrupt()
+        error = running.result().error
+        assert error is not None and error.type == "KeyboardInterrupt"
+        for one in attached:
+            one.close()
+    assert Sandbox.attach(session.reference).run("1").value == "1"
+
+
+@pytest.mark.parametrize("limit", ["NOFILE", "threads"])
+def test_a_connection_that_is_not_accepted_at_first_is_later(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sandbox() as session:
+        reference = session.reference
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        attempts: list[str] = []
+        start = threading.Thread.start
+
+        def fails(thread: threading.Thread) -> None:
+            if thread.name.startswith("pysbx-attached") and not attempts:
+                attempts.append(thread.name)
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        with socket.socket(socket.AF_UNIX) as made:
+            if limit == "threads":
+                monkeypatch.setattr(threading.Thread, "start", fails)
+                with pytest.raises(SandboxError, match=GONE):
+                    Sandbox.attach(reference)
+            else:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (made.fileno() + 1, before[1]))
+                try:
+                    made.connect(str(run_directory() / SOCKETS / f"{reference}.sock"))
+                    time.sleep(0.3)
+                finally:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        attached = Sandbox.attach(reference)
+        assert attached.run("1").value == "1"
+        attached.close()
 
 
 @pytest.mark.parametrize("reference", ["", "pysbx-1", "../x", "pysbx-" + "0" * 31 + "/", "pysbx-" + "A" * 32])

@@ -13,6 +13,7 @@ import secrets
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -38,8 +39,11 @@ SIZE = struct.Struct("!I?")  # of a message, and whether a descriptor comes afte
 DESCRIPTOR = struct.Struct("=i")
 UCRED = struct.Struct("=iII")  # unix(7), SO_PEERCRED
 LARGEST = 1 << 30
-# Processes that are attached at a time.
+# Processes that are attached at a time. Each may have a second connection, by which it interrupts.
 MOST = 16
+FULL = f"{MOST} processes use the session already, which is the most: close it in one of them"
+# Seconds before the next connection is accepted, after the program had no descriptor or thread for one.
+SHORTAGE_SEC = 0.1
 # Requests to the sandbox, and methods of the session. Others would change what the first process knows of it.
 REQUESTS = ("complete", "forward", "get", "list", "place", "process", "processes", "program", "start", "terminal")
 RUNS = ("run", "shell")
@@ -158,31 +162,40 @@ class Reference:
         self._listener.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # closed
-            while True:
-                connection, _ = self._listener.accept()
-                peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
-                if UCRED.unpack(peer)[1] not in (0, os.geteuid()) or len(self._connections) >= MOST:
-                    connection.close()
-                    continue
-                self._connections.add(connection)
-                threading.Thread(target=self._serve, args=(connection,), name="pysbx-attached", daemon=True).start()
+        while self._listener.fileno() >= 0:  # until it is closed
+            try:
+                self._accept_one()
+            except (OSError, RuntimeError):  # no descriptor is left, or no thread
+                time.sleep(SHORTAGE_SEC)
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _accept_one(self) -> None:
+        connection, _ = self._listener.accept()
+        with contextlib.ExitStack() as failed:
+            failed.callback(connection.close)
+            peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
+            if UCRED.unpack(peer)[1] not in (0, os.geteuid()) or len(self._connections) >= 2 * MOST:
+                return
+            do = self._done if len(self._connections) < MOST else self._done_beside
+            self._connections.add(connection)
+            failed.callback(self._connections.discard, connection)
+            threading.Thread(target=self._serve, args=(connection, do), name="pysbx-attached", daemon=True).start()
+            failed.pop_all()
+
+    def _serve(self, connection: socket.socket, do: Callable[..., Any]) -> None:
         try:
             # The last two: bytes that are no request.
             with connection, contextlib.suppress(EOFError, OSError, ValueError, msgpack.UnpackException):
                 while True:
                     request, passed = _receive(connection)
                     try:
-                        self._answer(connection, request, passed)
+                        self._answer(connection, request, passed, do)
                     finally:
                         if passed >= 0:
                             os.close(passed)
         finally:
             self._connections.discard(connection)
 
-    def _answer(self, connection: socket.socket, request: Message, passed: int) -> None:
+    def _answer(self, connection: socket.socket, request: Message, passed: int, do: Callable[..., Any]) -> None:
         def heard(stream: str) -> Hears:
             def send(text: str) -> None:
                 with contextlib.suppress(OSError):  # the other process is gone; its run goes on
@@ -191,7 +204,7 @@ class Reference:
             return send
 
         try:
-            answer = {"answer": self._done(request, passed, heard)}
+            answer = {"answer": do(request, passed, heard)}
         except Exception as error:
             answer = {"error": _described(error)}
         _send(connection, answer)
@@ -212,6 +225,12 @@ class Reference:
         if what not in others or (allowed and request["request"]["op"] not in allowed):
             raise SandboxError(ELSEWHERE)
         return others[what]()
+
+    def _done_beside(self, request: Message, *_: Any) -> Any:
+        """Interrupt, and refuse everything else."""
+        if request["do"] != "interrupt":
+            raise SandboxError(FULL)
+        return self._session.interrupt()
 
     def _run(self, request: Message, passed: int, heard: Callable[[str], Hears]) -> Message:
         out, err = (heard(name) if name in request["heard"] else None for name in ("stdout", "stderr"))
@@ -321,11 +340,15 @@ class Attached:
         """Connect to that process.
 
         Raises:
-            SandboxError: it has ended.
+            SandboxError: it has ended, or the session has too many users.
             ValueError: this is no reference.
         """
-        self._link = _Link(reference)
-        about = self._link.call({"do": "about"})
+        self._link, self._ended = _Link(reference), ""
+        try:
+            about = self._call({"do": "about"})
+        except SandboxError:
+            self._link.close()
+            raise
         network = Network(about["network"])
         self._prepare(Options(**about["options"] | {"allow_network": network}))  # type: ignore[attr-defined]
         self._name = reference
@@ -360,7 +383,7 @@ class Attached:
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the code that runs; see Sandbox.interrupt."""
-        self._link.call_beside({"do": "interrupt"})
+        self._answered(partial(self._link.call_beside, {"do": "interrupt"}))
 
     def park(self) -> None:
         """Refuse: only the process that has started the session can."""
@@ -372,10 +395,14 @@ class Attached:
         raise SandboxError(ELSEWHERE)
 
     def _call(self, request: Message, on_output: Callable[[str, str], None] | None = None, passed: int = -1) -> Any:
+        return self._answered(partial(self._link.call, request, on_output, passed))
+
+    def _answered(self, call: Callable[[], Any]) -> Any:
+        """Return what a call of the other process returns."""
         if self._ended:
             self._started()
         try:
-            return self._link.call(request, on_output, passed)
+            return call()
         except ConnectionError:
             self._ended = self._ended or GONE
             self._started()
