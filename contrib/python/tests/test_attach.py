@@ -16,8 +16,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -204,7 +205,7 @@ def test_a_process_that_ends_before_it_answers_is_gone() -> None:
         attached = Sandbox.attach(reference)
         first.send_signal(signal.SIGSTOP)
         path = str(run_directory() / SOCKETS / f"{reference}.sock")
-        waiting = [pool.submit(Sandbox.attach, reference), pool.submit(attached.interrupt)]
+        waiting: list[Future[Any]] = [pool.submit(Sandbox.attach, reference), pool.submit(attached.interrupt)]
         wait_until(lambda: Path("/proc/net/unix").read_text().count(path) == 4)  # one listens, one is served
         first.send_signal(signal.SIGKILL)
     for one in waiting:

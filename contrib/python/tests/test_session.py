@@ -558,6 +558,15 @@ def test_a_run_that_takes_too_long_is_interrupted_and_the_session_goes_on() -> N
         assert session.run("a").value == "7"
 
 
+def test_a_program_that_has_taken_the_place_of_the_code_is_told_to_have_run_out_of_time() -> None:
+    with Sandbox(timeout_sec=0.5) as session:
+        session.run("1")
+        done = session.run("import os\nos.execvp('sleep', ['sleep', '60'])")
+        assert (done.timed_out, done.exit_code) == (True, 124)
+        assert done.error is not None and done.error.type == "Timeout"
+        assert "not done after 0.5 seconds: interrupted, which has ended its process" in session.ended
+
+
 # Programs that the code waits for. The last line of each is not carried out after an interrupt.
 WAITS = {
     "os.system": "import os\nos.system('sleep 60')\nprint('after')",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pysbx.container.container import Container, Message
     from pysbx.container.process import Ended
 
-KILLED = 128 + 9
+INTERRUPTED, KILLED = 128 + 2, 128 + 9
 UNKNOWN = 1  # the exit code of a process whose own code is not known.
 # The kernel sends SIGKILL at the hard limit of CPU time. See setrlimit(2).
 KILLS = "it has killed itself, or reached a limit that it has set (RLIMIT_CPU), or the host is out of memory"
@@ -173,4 +173,6 @@ def exchange(
     except TooLarge as large:
         raise SerializationError(f"the answer {large}") from None
     except Ended as ended:
+        if container.interrupted and ended.code == INTERRUPTED:
+            raise timeout_error(seconds, "interrupted, which has ended its process") from None
         raise ended_error(ended, container, bundle) from None
