@@ -201,17 +201,14 @@ static void end_session(pid_t pid)
     }
 }
 
-/* Return whether a signal has come that asks programs to end. Pass an interrupt on. */
-static bool is_asked_to_end(int signals, pid_t pid)
+/* Return whether a signal has come that asks programs to end. */
+static bool is_asked_to_end(int signals)
 {
     struct signalfd_siginfo info;
     bool asked = false;
-    while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo == SIGUSR1)
-            (void)kill(pid, SIGINT);
+    while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
         asked = asked || info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP ||
                 info.ssi_signo == SIGQUIT;
-    }
     return asked;
 }
 
@@ -244,7 +241,7 @@ static int await_end(pid_t pid, int signals, int status_file, struct error *err)
         bool unread = (watched[1].revents & (POLLERR | POLLHUP)) != 0;
         if (unread)
             watched[1].fd = -1;
-        if (is_asked_to_end(signals, pid) || unread)
+        if (is_asked_to_end(signals) || unread)
             (void)kill(-pid, SIGKILL);
     }
 }

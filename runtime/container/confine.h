@@ -14,7 +14,7 @@ struct confine_options {
 
 /* Run the process to its end, and kill every process of its session then. It is killed when the runtime gets
  * a signal that ends programs, when the runtime ends, and when nothing reads the pipe of the status file any
- * more. SIGUSR1 sends it SIGINT. *exit_code is 128+n for a signal.
+ * more. *exit_code is 128+n for a signal.
  *
  * Before anything is started, refuse a property that only a container has: namespaces, mounts, hooks,
  * cgroups. Refuse a process without no_new_privs, with capabilities or on a terminal, and one without a

@@ -82,7 +82,7 @@ print("in all:", made + 1)'
     expect 1 pgrep -f 'sleep 4321'
 }
 
-@test "confine: SIGTERM ends the program and its children, SIGUSR1 interrupts it" {
+@test "confine: SIGTERM ends the program and its children" {
     make_confined sh -c 'sleep 4322 & wait'
     for signal in TERM HUP INT QUIT; do
         "$RUNTIME" confine --bundle bundle --status-file status </dev/null 3>&- &
@@ -94,15 +94,6 @@ print("in all:", made + 1)'
         [[ $status == 137 ]]
         expect 1 pgrep -f 'sleep 4322'
     done
-    make_confined python3 -c 'import time
-try: print("begun", flush=True), time.sleep(100)
-except KeyboardInterrupt: print("interrupted", flush=True)'
-    "$RUNTIME" confine --bundle bundle </dev/null >out 3>&- &
-    HELPERS+=($!)
-    wait_for test -s out
-    kill -USR1 "$!"
-    wait "$!"
-    [[ $(<out) == $'begun\ninterrupted' ]]
 }
 
 @test "confine: the program ends with the runtime, and with the reader of the status file" {
