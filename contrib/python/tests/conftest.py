@@ -52,6 +52,12 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A path for a saved session."""
+    return tmp_path / "session"
+
+
+@pytest.fixture
 def virtualenv() -> str:
     """The virtualenv in which the tests run, with numpy, pandas and pyarrow."""
     if sys.prefix == sys.base_prefix:

@@ -28,7 +28,7 @@ from pysbx.frameworks.workspace import Workspace
 from pysbx.options.options import make_options
 from tests.conftest import descriptors, own_containers
 from tests.servers import killed_owner, wait_until
-from tests.test_session import STUBBORN
+from tests.test_interrupt import STUBBORN
 
 
 @pytest.fixture(autouse=True)
