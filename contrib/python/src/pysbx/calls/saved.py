@@ -353,11 +353,12 @@ def _damaged(path: Path, what: str) -> SandboxError:
     return SandboxError(f"saved session '{path}': {what}")
 
 
-def _open(path: Path) -> int:
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
     """Open a file of the caller's.
 
     Raises:
-        SandboxError: there is none, or it is not private to the caller.
+        SandboxError: there is none, or it is not private to the caller, or cannot be read.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -365,11 +366,15 @@ def _open(path: Path) -> int:
         raise _damaged(path, "there is none: `pysbx sessions list` lists them") from error
     except OSError as error:
         raise _damaged(path, error.strerror or str(error)) from error
-    about = os.fstat(descriptor)
-    if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077:
-        return descriptor
-    os.close(descriptor)
-    raise _damaged(path, f"it is not a file that belongs to user {os.geteuid()} and has mode 0600")
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+            raise _damaged(path, f"it is not a file that belongs to user {os.geteuid()} and has mode 0600")
+        yield descriptor
+    except OSError as error:
+        raise _damaged(path, error.strerror or str(error)) from error
+    finally:
+        os.close(descriptor)
 
 
 def _footer(path: Path, descriptor: int) -> Footer:
@@ -437,8 +442,7 @@ def read(path: Path, options: Options, begin: Callable[[], object] | None = None
     Raises:
         SandboxError: there is none, or it is not the caller's, or is damaged, or does not fit; the text says why.
     """
-    descriptor = _open(path)
-    try:
+    with _opened(path) as descriptor:
         footer = _footer(path, descriptor)
         refusal = None
         try:
@@ -451,10 +455,7 @@ def read(path: Path, options: Options, begin: Callable[[], object] | None = None
             raise _damaged(path, "it is damaged: its checksum")
         if refusal is not None:
             raise refusal
-        return Saved(descriptor, footer.memory, footer.state)
-    except BaseException:
-        os.close(descriptor)
-        raise
+        return Saved(os.dup(descriptor), footer.memory, footer.state)
 
 
 def describe(path: Path) -> Description:
@@ -463,12 +464,9 @@ def describe(path: Path) -> Description:
     Raises:
         SandboxError: there is none, or it cannot be read.
     """
-    descriptor = _open(path)
-    try:
+    with _opened(path) as descriptor:
         about = _about(path, descriptor, _footer(path, descriptor))
         size = os.fstat(descriptor).st_size
-    finally:
-        os.close(descriptor)
     made = about.get("made")
     return Description(
         path.name,
@@ -493,13 +491,7 @@ def remove(target: str | os.PathLike[str]) -> None:
         SandboxError: there is none, or it is no saved session.
     """
     path = place(target)
-    descriptor = _open(path)
-    try:
+    with _opened(path) as descriptor:
         if path.parent != directory():
             _footer(path, descriptor)
-    finally:
-        os.close(descriptor)
-    try:
         path.unlink()
-    except OSError as error:
-        raise _damaged(path, error.strerror or str(error)) from error
