@@ -47,6 +47,21 @@ ALL+=',clients[0].name=agent,clients[0].namespace=agents,clients[1].kind=Group,c
     ((status == 1))
 }
 
+@test "another chart contains it, by a condition and under two names" {
+    mkdir umbrella
+    {
+        printf 'apiVersion: v2\nname: umbrella\nversion: 0.1.0\ndependencies:\n'
+        printf '  - {name: pysbx, version: ">=0-0", repository: "file://%s", condition: pysbx.enabled}\n' "$(realpath "$CHART")"
+        printf '  - {name: pysbx, version: ">=0-0", repository: "file://%s", alias: red}\n' "$(realpath "$CHART")"
+    } >umbrella/Chart.yaml
+    printf '%s\n' 'global: {registry: registry.example}' 'pysbx: {enabled: true}' 'red: {namespace: {name: red}}' >umbrella/values.yaml
+    helm dependency build umbrella
+    helm template x umbrella >result
+    (($(grep -c '^kind: SandboxWarmPool$' result) == 2))
+    helm template x umbrella --set pysbx.enabled=false >result
+    (($(grep -c '^kind: SandboxWarmPool$' result) == 1))
+}
+
 @test "a value that does not exist, and a wrong one, are refused with their name" {
     while read -r path values; do
         run render --set "$values"
