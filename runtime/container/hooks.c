@@ -183,9 +183,9 @@ static int hooks_judge(const struct spec_hook *hook, size_t index, const char *k
     }
     last_words(captured, words, sizeof(words));
     if (WIFSIGNALED(status))
-        return error_text(err, -EIO, "hooks.%s[%zu]: '%s' was killed by signal %d%s", kind, index, hook->path,
+        return error_text(err, -ECANCELED, "hooks.%s[%zu]: '%s' was killed by signal %d%s", kind, index, hook->path,
                           WTERMSIG(status), words);
-    return error_text(err, -EIO, "hooks.%s[%zu]: '%s' failed with exit status %d%s", kind, index, hook->path,
+    return error_text(err, -ECANCELED, "hooks.%s[%zu]: '%s' failed with exit status %d%s", kind, index, hook->path,
                       WEXITSTATUS(status), words);
 }
 

@@ -402,6 +402,9 @@ PYTHON
     expect 1 runtime --log log --log-format json create --bundle bundle box
     output=$(<log)
     output_holds 'it["code"] == "not-restorable" and it["msg"] == "run.pysbx.warm=require: " + it["detail"]'
+    # A program of the administrator's that fails is no disk that fails.
+    make_bundle_with 'config["hooks"] = {"createRuntime": [{"path": "/bin/false"}]}' true
+    told "other hooks.createRuntime[0]: '/bin/false' failed with exit status 1" --bundle bundle box
     diff <(sed -n 's/.*X(ERROR_[A-Z0-9_]*, "\(.*\)").*/\1/p' "$top/runtime/base/error.h" | sort) \
         <(sed -n '/^## Codes/,/^## Podman/s/^| `\(.*\)` |.*|$/\1/p' "$top/contrib/docs/pages/reference/exit-codes.md" |
             sed 's/`, `/\n/g' | sort)
