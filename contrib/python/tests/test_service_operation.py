@@ -53,6 +53,26 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             yield found
 
 
+def test_metrics_take_no_slot(tmp_path: Path) -> None:
+    options = ("--at-once", "1", "--waiting", "0")
+    stream = {"Accept": "text/event-stream"}
+    body = {"code": "import time; print(1, flush=True); time.sleep(20)"}
+    with (
+        server(*options, listen=f"unix:{tmp_path}/s") as service,
+        service.client.stream("POST", "/v1/run", json=body, headers=stream) as answer,
+    ):
+        next(answer.iter_lines())
+        assert service.post("/v1/run", code="1").status_code == 429
+        assert numbers(service)["pysbx_running",] == 1
+
+
+def test_problems_of_the_alerts_are_counted_from_zero(service: Server) -> None:
+    rules = (Path(__file__).parents[2] / "service" / "pysbx-rules.yml").read_text()
+    names = {name for found in re.findall(r'problem=~?"([^"]+)"', rules) for name in found.split("|")}
+    assert names
+    assert names <= {name[1] for name in numbers(service) if name[0] == "pysbx_problems_total"}
+
+
 def test_runs_and_starts_are_counted(service: Server) -> None:
     who = hashlib.sha256(TOKEN.encode()).hexdigest()[:8]
     service.run("print(1)")

@@ -40,6 +40,8 @@ TARGET = re.compile(r"https?://[^/]*", re.IGNORECASE)
 # Of ASGI: the extension by which a WebSocket is refused, and where the types of its events begin.
 DENIAL = "websocket.http.response"
 OPEN = ("/health", "/healthz", "/readyz")
+# A route that needs no slot: its numbers are most needed while all slots are taken.
+NUMBERS = "/metrics"
 
 # The caller whose request is being answered.
 caller: ContextVar[str] = ContextVar("caller", default="")
@@ -177,6 +179,9 @@ class Admission:
             if self._methods and scope["method"] not in self._methods:
                 detail = f"{scope['method']} is not among: {', '.join(self._methods)}"
                 raise Problem(PLAIN[405], detail, allow=self._methods)
+            if scope["path"] == NUMBERS:
+                await self._application(scope, receive, send)
+                return
             if self._taken >= self._slots:
                 raise Problem(BUSY, f"{self._slots} requests are being worked on or wait", retry_sec=RETRY_SEC)
         except Problem as problem:

@@ -36,6 +36,9 @@ GAUGES = (
     ("waiting", "Calls that wait for a slot"),
     ("sessions", "Sessions of all callers"),
 )
+# Problems of the alerts in contrib/service. They are there from the start, because Prometheus sees no increase in a
+# series that begins with 1.
+ALERTED = ("busy", "exhausted", "fault", "no-sandbox")
 
 
 # Characters of the digest of a token, by which a caller is named.
@@ -62,6 +65,8 @@ class Meters:
             more = {"buckets": SECONDS} if kind == "Histogram" else {}
             made = getattr(prometheus, kind)(f"pysbx_{name}", text, labels, registry=self._registry, **more)
             self._found[name] = made
+        for problem in ALERTED:
+            self._found["problems"].labels(problem=problem)
 
     def __bool__(self) -> bool:
         """Tell whether anything is counted."""
