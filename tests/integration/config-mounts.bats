@@ -451,6 +451,18 @@ linux["rootfsPropagation"] = arguments[1]; mount("/data", arguments[0], "rbind",
     [[ $(<bundle/rootfs/secret/file) == secret && ! -e bundle/rootfs/secret/dir/x ]]
 }
 
+@test "maskedPaths, readonlyPaths: the root is refused, because a mount on it has no effect" {
+    local key path
+    make_bundle true
+    for key in maskedPaths readonlyPaths; do
+        for path in / /.. /bin/.. //; do
+            configure 'linux[arguments[0]] = [arguments[1]]' "$key" "$path"
+            fails 1 "linux.$key[0]: '$path' is the container's root: use root.readonly" run_box
+        done
+        configure 'linux.pop(arguments[0])' "$key"
+    done
+}
+
 @test "readonlyPaths: a file, a directory and mounts below it are read-only, and a missing path is no error" {
     make_bundle sh -c 'for path in /fixed/file /fixed/dir/x /fixed/dir/below/x; do touch $path 2>/dev/null && echo $path; done; cat /fixed/file'
     mkdir -p bundle/rootfs/fixed/dir

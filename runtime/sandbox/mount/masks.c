@@ -2,6 +2,7 @@
 #include "sandbox/mount/masks.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -38,6 +39,10 @@ static int masks_plan_paths(struct arena *a, const struct str_list *in, const ch
             return error_text(err, -EINVAL, "linux.%s[%zu]: '%s' is not an absolute path", name, i,
                               in->items[i]);
         (*out)[i] = path_clean(a, in->items[i]);
+        /* A mount on the root is not seen, because the lookup of a path begins beneath it. */
+        if (strcmp((*out)[i], "/") == 0)
+            return error_text(err, -EINVAL, "linux.%s[%zu]: '%s' is the container's root: use root.readonly",
+                              name, i, in->items[i]);
     }
     *count = in->count;
     return 0;
