@@ -83,6 +83,36 @@ def test_cpu_time_of_a_token_in_an_hour(tokens: str) -> None:
         assert other.post("/v1/run", json={"code": "5"}).json()["value"] == "5"
 
 
+def test_a_run_that_its_client_gives_up_counts(tokens: str, tmp_path: Path) -> None:
+    path, code = tmp_path / "audit.jsonl", "print('begun', flush=True)\nwhile True: pass"
+    options = ("--token-file", tokens, "--cpu-per-hour", "100", "--audit-log", str(path))
+    with server(*options, listen="127.0.0.1:0", token=TOKEN) as service:
+
+        def spent() -> float:
+            text = service.client.get("/metrics").text
+            return sum(map(float, re.findall(r"^pysbx_cpu_seconds_total{.*} (.*)$", text, re.MULTILINE)))
+
+        with pytest.raises(httpx.ReadTimeout):
+            service.client.post("/v1/run", json={"code": code}, timeout=1)
+        wait_until(lambda: len(events(path, "run")) == 1)
+        events_too = {"Accept": "text/event-stream"}
+        with service.client.stream("POST", "/v1/run", json={"code": code}, headers=events_too) as answer:
+            assert "begun" in next(line for line in answer.iter_lines() if line.startswith("data:"))
+            time.sleep(1)
+        wait_until(lambda: len(events(path, "run")) == 2)
+        place = service.post("/v1/sessions").headers["location"]
+        with pytest.raises(httpx.ReadTimeout):
+            service.client.post(f"{place}/run", json={"code": code}, timeout=1)
+        service.client.delete(place)
+        wait_until(lambda: len(events(path, "run")) == 3)
+        used, limit = spent(), service.client.get("/v1/sessions").headers["ratelimit"]
+    runs = events(path, "run")
+    assert [(run["outcome"], run["exit_code"]) for run in runs[:2]] == [("cancelled", 137)] * 2
+    assert {run["code_sha256"] for run in runs} == {hashlib.sha256(code.encode()).hexdigest()}
+    assert used > 0.4
+    assert int(limit.partition(";r=")[2].partition(";")[0]) <= 100 - used
+
+
 def left(answer: httpx.Response) -> dict[str, int]:
     """Return what is left of each allowance, according to the header fields of an answer."""
     policies, limits = (answer.headers[name].split(", ") for name in ("ratelimit-policy", "ratelimit"))

@@ -36,6 +36,7 @@ from pysbx.options.options import Options, make_options
 if TYPE_CHECKING:
     from pysbx.container.bundle import Bundle
     from pysbx.container.container import Container, Message, Usage
+    from pysbx.container.process import Cancelled
 
 NAME = "<sandbox>"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -54,7 +55,14 @@ MIME_TYPE = r"[\w.+-]{1,64}/[\w.+-]{1,128}"
 MAX_FILES = 256 * 1024 * 1024
 
 # Names of an exception that ends a run, and how the run went.
-ENDINGS = {"Timeout": "timeout", "MemoryError": "memory", "PolicyViolation": "violation", "Crash": "crash"}
+CANCELLED = "cancelled"
+ENDINGS = {
+    "Timeout": "timeout",
+    "MemoryError": "memory",
+    "PolicyViolation": "violation",
+    "Crash": "crash",
+    "Cancelled": CANCELLED,
+}
 OK, EXCEPTION, EXIT = "ok", "exception", "exit"
 
 # With any type of name, a literal may have contents of both types: a union of two mappings has no common one.
@@ -506,6 +514,14 @@ def execution(  # noqa: PLR0917 (each of another type)
     return done
 
 
+def note_cancelled(ended: Cancelled, container: Container, bundle: Bundle, usage: Usage) -> None:
+    """Note how far a run had come that its caller has given up: its time counts all the same."""
+    error = ExecutionError("Cancelled", "its caller has given it up")
+    by = dict(bundle.enforcement.by)
+    ended.done = Execution(exit_code=KILLED, error=error, usage=usage, limits=by, warm=container.warm)
+    _log(ended.done)
+
+
 def run_code(
     source: str | bytes,
     *,
@@ -577,6 +593,7 @@ def run_chosen(
     """
     from pysbx.calls.prepare import prepare  # noqa: PLC0415 (for the first call)
     from pysbx.container import ready  # noqa: PLC0415 (for the first call)
+    from pysbx.container.process import Cancelled  # noqa: PLC0415 (for the first call)
 
     named = checked_files(files if files is not None else {})
     if not module and not name.startswith("-") and safe_name(name) == name and name not in named:
@@ -603,4 +620,7 @@ def run_chosen(
         except SandboxError as error:
             container.kill()
             fields = unanswered(error, chosen)
+        except Cancelled as ended:
+            note_cancelled(ended, container, bundle, container.usage)
+            raise
         return execution(fields, container, bundle, container.usage, chosen.collect, named)

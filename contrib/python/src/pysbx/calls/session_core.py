@@ -21,6 +21,7 @@ from pysbx.calls.execution import (
     as_texts,
     checked_input,
     execution,
+    note_cancelled,
     run_request,
     unanswered,
 )
@@ -361,6 +362,11 @@ class Core(ABC):
         if timeout_sec is not None:
             OPTIONS["timeout_sec"].check(timeout_sec)
         from pysbx.container.container import Usage  # noqa: PLC0415 (for the first call)
+        from pysbx.container.process import Cancelled  # noqa: PLC0415 (for the first call)
+
+        def used() -> Usage:
+            found = container.usage
+            return Usage(time.monotonic() - began, max(0.0, found.cpu_sec - spent), found.peak_memory_mb)
 
         with self._lock:
             container, bundle = self._started()
@@ -374,9 +380,10 @@ class Core(ABC):
                     _note_timeout(fields, seconds, self.options)
             except SandboxError as error:
                 fields = unanswered(error, self.options)
-            used = container.usage
-            usage = Usage(time.monotonic() - began, max(0.0, used.cpu_sec - spent), used.peak_memory_mb)
-            done = execution(fields, container, bundle, usage, self.options.collect)
+            except Cancelled as ended:
+                note_cancelled(ended, container, bundle, used())
+                raise
+            done = execution(fields, container, bundle, used(), self.options.collect)
             late += _hand_on_late(container, between=False)
             if self._ended:
                 container.close()

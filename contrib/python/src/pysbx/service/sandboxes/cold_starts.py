@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from pysbx.calls.execution import Execution
+from pysbx.calls.execution import CANCELLED, ENDINGS, Execution, outcome_of
 from pysbx.options.options import Options
 from pysbx.service.observe.metrics import Meters
 
@@ -23,7 +23,8 @@ def note_start(meters: Meters, caller: str, done: Execution, options: Options) -
         meters.started(caller, "warm", "")
         return
     reason = REASONS.get(done.cold_code or "", REFUSED)
-    if done.cold_reason is None and done.timed_out:  # before it was known how the program starts
+    # The run has ended before it was known how the program starts.
+    if done.cold_reason is None and outcome_of(done) in (CANCELLED, ENDINGS["Timeout"]):
         reason = FIRST
     meters.started(caller, "cold", reason)
     profile = f"profile '{options.profile}': " if options.profile else ""

@@ -76,26 +76,33 @@ class Jobs:
             raise Problem(STOPPING, "nothing new is begun")
         if options is None:
             return await self._run(work)
-        self._ledger.take(caller.get())
+        who = caller.get()
+        self._ledger.take(who)
+
+        def note(done: Execution) -> None:
+            self._audit.ran(who, code, done)
+            self._meters.ran(name_of(who), done)
+            if start:
+                note_start(self._meters, name_of(who), done, options)
+            if not in_session:
+                self._ledger.spend(who, done.usage.cpu_sec)
+
         with run_span("sandbox") as span:
             waited: list[float] = []
-            done = await self._run(work, waited)
+            done = await self._run(work, waited, note)
             if isinstance(done, Execution):
-                self._ran(done, options, code, start=start)
-                if not in_session:
-                    self._ledger.spend(caller.get(), done.usage.cpu_sec)
+                note(done)
                 ran(span, done, waited[0])
             return done
 
-    def _ran(self, done: Execution, options: Options, code: str, *, start: bool) -> None:
-        who = caller.get()
-        self._audit.ran(who, code, done)
-        self._meters.ran(name_of(who), done)
-        if start:
-            note_start(self._meters, name_of(who), done, options)
-
-    async def _run(self, work: Callable[[int], T], waited: list[float] | None = None) -> T:
+    async def _run(
+        self,
+        work: Callable[[int], T],
+        waited: list[float] | None = None,
+        note: Callable[[Execution], None] | None = None,
+    ) -> T:
         cancel, asked, who = Cancel(), time.monotonic(), name_of(caller.get())
+        loop = asyncio.get_running_loop()
 
         def begin() -> T:
             with self._lock:
@@ -106,6 +113,10 @@ class Jobs:
                 waited.append(seconds)
             try:
                 return work(cancel.descriptor)
+            except Cancelled as ended:
+                if note is not None and ended.done is not None:  # the task that waited may be cancelled
+                    loop.call_soon_threadsafe(note, ended.done)
+                raise
             finally:
                 with self._lock:
                     self._begun -= 1
