@@ -638,12 +638,14 @@ def make_api(works: State) -> FastAPI:
         yield
         watch.cancel()
 
-    # FastAPI's pages of documentation load programs from elsewhere.
+    # FastAPI's pages of documentation load programs from elsewhere. Its spans have the identifiers of sessions, and
+    # do not belong to the span of the request.
     app = Described(
         title="pysbx",
         version=VERSION,
         docs_url=None,
         redoc_url=None,
+        telemetry={"tracing": False},
         lifespan=life,
         responses=PROBLEM,
         generate_unique_id_function=lambda route: route.name,
