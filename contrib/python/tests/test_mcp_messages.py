@@ -10,6 +10,7 @@ import json
 import re
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -132,6 +133,19 @@ def test_a_signal_ends_a_server_and_what_runs() -> None:
     assert containers_of(process.pid) == []
     process.stdin.close()
     process.stdout.close()
+
+
+def test_a_client_that_is_killed_leaves_no_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    process = begin(run_of(1, "1"))
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert answer_of(process)["id"] == 1
+    process.stdout.close()
+    send(process, run_of(2, "2"))
+    time.sleep(2)  # the answer cannot be written
+    process.stdin.close()
+    assert process.wait(30) == 0
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_over_http_a_signal_ends_what_runs_and_its_caller_is_told(

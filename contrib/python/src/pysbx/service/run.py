@@ -225,6 +225,12 @@ def serve(settings: Settings) -> int:
     return _by_http(settings, "http", make_api, pages=pages, sockets=Upgraded)
 
 
+def _is_of_output(error: BaseException) -> bool:
+    """Tell whether an exception, or each one of a group, says that nothing reads the output any more."""
+    inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    return all(map(_is_of_output, inner)) if inner else isinstance(error, BrokenPipeError)
+
+
 async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: State) -> None:
     async def leave() -> None:
         await parts.stop()
@@ -236,6 +242,10 @@ async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: State) -> None
         asyncio.get_running_loop().add_signal_handler(number, lambda: leaving.append(asyncio.ensure_future(leave())))
     try:
         await talk()
+    except BaseException as error:
+        if not _is_of_output(error):
+            raise
+        # A client that was killed.
     finally:
         await parts.stop()
 
