@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from pysbx import Sandbox, SandboxError
 from pysbx.base.directories import private_directory
+from pysbx.service.observe.audit import Audit
 from tests.servers import metric, server
 
 
@@ -45,6 +47,28 @@ def test_a_full_disk_is_told_and_is_no_end(tmp_path: Path, monkeypatch: pytest.M
             assert metric(service, f'pysbx_problems_total{{problem="{name}"}}') == 1
             (disk / "fill").unlink()
             assert service.run("6 * 7", memory_mb=333)["value"] == "42"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_the_audit_log_goes_on_with_whole_lines(tmp_path: Path) -> None:
+    lost: list[bool] = []
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        (disk / "fill").write_bytes(bytes(8 << 10))
+        audit = Audit(str(disk / "audit"), lambda: lost.append(True))
+
+        def note(path: str) -> None:
+            audit.request("GET", path, 200, caller="", route=path, peer=None)
+
+        while len(lost) < 3:
+            note("/before")
+        (disk / "fill").unlink()
+        note("/after")
+        note("/after")
+        audit.close()
+        *_, torn, one, two = (disk / "audit").read_text().splitlines()
+    with pytest.raises(ValueError, match="char"):
+        json.loads(torn)
+    assert [json.loads(line)["path"] for line in (one, two)] == ["/after", "/after"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")

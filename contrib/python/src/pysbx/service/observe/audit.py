@@ -6,7 +6,6 @@ text, output or a token.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
@@ -40,6 +39,7 @@ class Audit:
         self._lost = lost
         self._lock = threading.Lock()
         self._file = -1
+        self._torn = False
         if path is not None:
             try:
                 self._file = self._open(path)
@@ -64,7 +64,7 @@ class Audit:
             logger.error("audit log '%s': %s: the old file is used", self._path, error.strerror)
             return
         with self._lock:
-            old, self._file = self._file, new
+            old, self._file, self._torn = self._file, new, False
         os.close(old)
 
     def close(self) -> None:
@@ -76,15 +76,14 @@ class Audit:
 
     def _write(self, event: str, caller: str, fields: dict[str, Any]) -> None:
         about = {"time": timestamp(), "event": event, "caller": caller or None, **fields}
-        line = json.dumps(about).encode() + b"\n"
         try:
             with self._lock:
                 if self._file < 0:
                     return
-                written = os.write(self._file, line)
-                if written != len(line):  # the disk is full: a part of a line must not spoil the next event
-                    with contextlib.suppress(OSError):
-                        os.write(self._file, b"\n")
+                # The disk was full: a part of a line must not spoil the next event.
+                line = b"\n" * self._torn + json.dumps(about).encode() + b"\n"
+                self._torn = os.write(self._file, line) != len(line)
+                if self._torn:
                     raise OSError(0, "only a part of an event was written")
         except OSError as error:
             self._lost()
