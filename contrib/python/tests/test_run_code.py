@@ -649,6 +649,14 @@ def test_an_exception_that_cannot_be_described_is_an_error_like_others(source: s
     assert done.error is not None and done.error.type in ("E", "SyntaxError")
 
 
+@pytest.mark.parametrize("path", ["src", "/work/src"])
+def test_a_variable_names_a_directory_of_files_for_imports(path: str) -> None:
+    files = {"src/package/__init__.py": "number = 5"}
+    for warm in ("auto", "off"):
+        done = run_code("import package; package.number", files=files, env={"PYTHONPATH": path}, warm=warm)
+        assert done.value == "5", done.stderr
+
+
 def test_a_file_with_the_name_of_a_library_module_is_found_as_python_finds_it(tmp_path: Path) -> None:
     names = ("numbers", "types", "token", "string", "platform", "linecache", "traceback", "os", "time", "inspect")
     source = "".join(f"import {name}\nprint('{name}', getattr({name}, 'MINE', 'library'))\n" for name in names)

@@ -29,7 +29,13 @@ def begin() -> None:
 
 
 def forget_hidden(directory: str) -> None:
-    """Let the program find a module of its own in a directory, under any name."""
+    """Let the program find a module of its own in a directory, under any name.
+
+    Other directories of sys.path, of the variable PYTHONPATH, may have come with its files: imports looked for them
+    before, and would not do so again.
+    """
+    for path in [path for path, finder in sys.path_importer_cache.items() if finder is None]:
+        del sys.path_importer_cache[path]
     try:
         names = {name.partition(".")[0] for name in os.listdir(directory or ".")} & _imported
     except OSError:
