@@ -21,6 +21,15 @@ def test_a_program_reads_what_it_is_given(given: str | bytes) -> None:
     assert run_code(READ, stdin=given).stdout == "one\ntwo\nthrée\n"
 
 
+def test_ends_of_lines_are_as_given() -> None:
+    given = "one\r\ntwo\rthree\n"
+    source = "import sys; (input(), sys.stdin.read())"
+    assert run_code(source, stdin=given).value == "('one\\r', 'two\\rthree\\n')"
+    with Sandbox() as session:
+        session.run("exit()")
+        assert session.run(source, stdin=given).value == "('one\\r', 'two\\rthree\\n')"
+
+
 def test_a_program_reads_bytes_that_are_no_text() -> None:
     assert run_code("import sys; sys.stdin.buffer.read()", stdin=b"\xff\0\n").value == repr(b"\xff\0\n")
     assert run_code("input()", stdin=b"\xff\n").value == repr("\udcff")
@@ -64,7 +73,8 @@ def test_what_is_read_cannot_be_written() -> None:
 def test_input_larger_than_a_file_may_be_is_an_error_of_the_run() -> None:
     done = run_code("1", stdin=bytes(2 << 20), file_size_mb=1)
     assert done.error is not None
-    assert done.error.hint == "the file is too large: write less, or allow more: file_size_mb"
+    assert done.error.message == "[Errno 27] File too large: 'standard input'"
+    assert done.error.hint == "allow more: file_size_mb"
 
 
 def test_input_has_to_be_text_or_bytes() -> None:

@@ -31,6 +31,8 @@ def _file_with(content: bytes) -> int:
         with open(made, "wb", closefd=False) as file:
             file.write(content)
         return os.open(f"/proc/self/fd/{made}", os.O_RDONLY)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard input") from None
     finally:
         os.close(made)
 
@@ -43,7 +45,7 @@ def _open_again() -> None:
         except OSError:
             _put(os.open(os.devnull, os.O_RDONLY))
         sys.stdin = sys.__stdin__ = open(  # type: ignore[misc]  # noqa: SIM115 (for the runs that come)
-            0, encoding="utf-8", errors="surrogateescape", closefd=False
+            0, encoding="utf-8", errors="surrogateescape", newline="\n", closefd=False
         )
 
 
@@ -65,8 +67,8 @@ def standard_input(content: bytes, descriptor: int = -1) -> Iterator[None]:
     before = sys.stdin, sys.__stdin__
     _put(descriptor if descriptor >= 0 else _file_with(content))
     try:
-        # The old stream may still buffer input of an earlier run.
-        with open(0, encoding="utf-8", errors="surrogateescape", closefd=False) as stream:
+        # The old stream may still buffer input of an earlier run. As that of python3, the new one keeps ends of lines.
+        with open(0, encoding="utf-8", errors="surrogateescape", newline="\n", closefd=False) as stream:
             sys.stdin = sys.__stdin__ = stream  # type: ignore[misc]
             yield
     finally:

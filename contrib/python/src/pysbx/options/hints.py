@@ -276,6 +276,8 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     *((kind, ELSEWHERE, "the name leads to this machine, or to none: use another name") for kind in REFUSED),
     *((kind, r".*403[: ].*is not among the hosts of this sandbox", NOT_ALLOWED) for kind in REFUSED),
     ("PermissionError", r".*\[Errno 1\]", "the sandbox forbids this system call"),
+    ("OSError", r".*\[Errno 27\].*: 'standard input'$", "{file_size}"),
+    ("OSError", r".*\[Errno 28\].*: 'standard input'$", "{room}"),
     ("OSError", r".*\[Errno 27\]", "the file is too large: write less, or {file_size}"),
     ("OSError", r".*\[Errno 28\]", "the file system is full: write less, or {room}"),
     ("BlockingIOError", r".*\[Errno 11\]", "too many processes or threads: start fewer, or {processes}"),
