@@ -52,10 +52,14 @@ static int plan_bind(struct arena *a, const struct spec_mount *in, const struct 
 {
     if (in->source == NULL || in->source[0] == '\0')
         return error_text(err, -EINVAL, "a bind mount needs a source");
-    /* No file system gets them, and one may be a restriction that is misspelt. Other runtimes accept them. */
-    for (size_t i = 0; i < m->options.data_count; i++)
-        log_notice("mount '%s': option '%s': unknown, and without effect on a bind mount", in->destination,
-                   m->options.data[i].text);
+    /* No file system gets them, and one may be a restriction that is misspelt. Other runtimes accept them.
+     * Podman 4 leaves two words of its volumes. */
+    for (size_t i = 0; i < m->options.data_count; i++) {
+        const char *option = m->options.data[i].text;
+        if (!str_eq(option, "copy") && !str_eq(option, "nocopy"))
+            log_notice("mount '%s': option '%s': unknown, and without effect on a bind mount",
+                       in->destination, option);
+    }
     m->kind = MOUNT_KIND_BIND;
     m->source = path_join(a, context->bundle, in->source);
     /* Without recursion, "ro" makes only the mount of /sys read-only. */
