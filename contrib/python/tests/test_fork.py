@@ -497,6 +497,16 @@ def test_a_temporary_file_with_a_name_is_in_a_fork(session: Sandbox) -> None:
         assert value(session, "open(t.name).read()") == "'one'"
 
 
+def test_a_library_may_close_its_files_in_a_fork(session: Sandbox) -> None:
+    """As matplotlib does with fonts. A hook that fails for another reason is reported."""
+    value(session, "import os; f = open(os.__file__); os.register_at_fork(after_in_child=lambda: os.close(f.fileno()))")
+    with session.fork() as fork:
+        assert fork.run("1").stderr == ""
+    value(session, "os.register_at_fork(after_in_child=lambda: 1 / 0)")
+    with session.fork() as fork:
+        assert "ZeroDivisionError" in fork.run("1").stderr
+
+
 @pytest.mark.parametrize("made", ["", "db.execute('create table t(a)')"])
 def test_a_database_that_is_open_is_named(session: Sandbox, made: str) -> None:
     """SQLite would refuse to write in the fork: it knows its file by the inode."""

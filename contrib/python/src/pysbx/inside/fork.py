@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import errno
 import fcntl
 import gc
 import os
@@ -16,7 +17,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgpack
@@ -234,6 +235,22 @@ def _notebook() -> Any:
     return sys.modules.get(f"{__package__}.notebook")
 
 
+@contextlib.contextmanager
+def _closed_without_a_word() -> Iterator[None]:
+    """Report no file that a library closes after a fork, as matplotlib does with fonts: the copy has none open yet."""
+    shown = sys.unraisablehook
+
+    def show(about: Any) -> None:
+        if getattr(about.exc_value, "errno", None) != errno.EBADF:
+            shown(about)
+
+    sys.unraisablehook = show
+    try:
+        yield
+    finally:
+        sys.unraisablehook = shown
+
+
 def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
     """Create a copy of this process, which itself tells the host that it exists.
 
@@ -254,7 +271,8 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
         _to_open[:] = _open_files(channel.descriptor)
         for one in _to_open:
             os.close(one.descriptor)
-        pid = copy(channel.descriptor, channel.frame({"parked": True}))
+        with _closed_without_a_word():
+            pid = copy(channel.descriptor, channel.frame({"parked": True}))
     finally:
         if pid:
             _open_again()
