@@ -52,8 +52,15 @@ help(search)
     assert lines[0] == "['a 0', 'a 1'] b 4 item 7 8"
     assert lines[1].startswith("RuntimeError Error executing tool get-item")
     assert lines[2] == "search() missing a required argument: 'query'"
-    with (
-        pytest.raises(Exception, match="pysbx-no-such-program"),
-        mcp_tools(StdioServerParameters(command="pysbx-no-such-program")),
-    ):
+
+
+@pytest.mark.parametrize(
+    ("server", "reason"),
+    [
+        (StdioServerParameters(command="pysbx-no-such-program"), "the MCP server: .*pysbx-no-such-program"),
+        ("http://127.0.0.1:9/mcp", "MCP server 'http://127.0.0.1:9/mcp': All connection attempts failed"),
+    ],
+)
+def test_a_server_that_cannot_be_reached_is_named(server: Any, reason: str) -> None:
+    with pytest.raises(ConnectionError, match=reason), mcp_tools(server):
         pass

@@ -77,7 +77,13 @@ class _Connection:
         except BaseException as error:
             if self._ready.done():
                 raise
-            self._ready.set_exception(error)
+            parts: Any = (error,)
+            while len(parts) == 1:  # a group, of the client's tasks
+                error, parts = parts[0], getattr(parts[0], "exceptions", ())
+            named = f"MCP server '{self._server}'" if isinstance(self._server, str) else "the MCP server"
+            failure = ConnectionError(f"{named}: {error or type(error).__name__}")
+            failure.__cause__ = error
+            self._ready.set_exception(failure)
 
     def tools(self) -> list[Tool]:
         """Return the tools, when the server has answered."""
@@ -108,7 +114,7 @@ def mcp_tools(server: Any) -> Iterator[dict[str, Callable[..., Any]]]:
 
     Raises:
         ValueError: two tools have the same name in a program.
-        Exception: whatever the client raises if the server cannot be reached.
+        ConnectionError: the server cannot be reached, or gives no list of its tools.
     """
     connection = _Connection(server)
     try:
