@@ -203,6 +203,11 @@ def test_running_and_sessions(small: Server) -> None:
         assert isinstance(shown, EmbeddedResource)
         assert isinstance(shown.resource, TextResourceContents)
         assert shown.resource.text == "hello"
+        await client.call_tool("put_file", {**session, "path": "t", "content": "é" * MAX_TEXT})
+        shown = (await client.call_tool("get_file", {**session, "path": "t"})).content[0]
+        assert isinstance(shown, EmbeddedResource)
+        assert isinstance(shown.resource, TextResourceContents)
+        assert shown.resource.text == "é" * MAX_TEXT
         assert "null byte" in text_of(await client.call_tool("get_file", {**session, "path": "a\0b"}))
         last = {"code": "import os, sys; print('last words', file=sys.stderr); os._exit(3)"}
         ended = await client.call_tool("run_in_session", {**session, **last})

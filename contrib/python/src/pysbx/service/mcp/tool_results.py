@@ -155,13 +155,13 @@ def _seen(done: Execution) -> Iterator[tuple[str, bytes, ContentBlock | None]]:
             yield f"display-{number}.{image[0]}", image[1], image_of(image[1])
 
 
-def text_file_of(name: str, data: bytes) -> EmbeddedResource | None:
-    """Return a file for a model to read, if it is a short text."""
+def text_file_of(name: str, data: bytes, most: int = MAX_TEXT) -> EmbeddedResource | None:
+    """Return a file for a model to read, if it is a text of at most so many bytes."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    if len(data) > MAX_TEXT or "\0" in text:
+    if len(data) > most or "\0" in text:
         return None
     contents = TextResourceContents(uri=uri_of(name), mime_type="text/plain", text=text)
     return EmbeddedResource(type="resource", resource=contents)
@@ -169,7 +169,7 @@ def text_file_of(name: str, data: bytes) -> EmbeddedResource | None:
 
 def file_of(name: str, data: bytes, link: Link) -> ContentBlock:
     """Return a file: as an image or as text if it is one, otherwise as base64, and as a link if it is too large."""
-    block: ContentBlock | None = image_of(data) or text_file_of(name, data)
+    block: ContentBlock | None = image_of(data) or text_file_of(name, data, MAX_RESULT)
     if block is None and len(data) <= MAX_RESULT:
         blob = base64.b64encode(data).decode()
         block = EmbeddedResource(
