@@ -47,6 +47,23 @@ ALL+=',clients[0].name=agent,clients[0].namespace=agents,clients[1].kind=Group,c
     ((status == 1))
 }
 
+@test "the pods run where the values say" {
+    cat >where.json <<'JSON'
+{"nodeSelector": {"disk": "fast"}, "priorityClassName": "high", "imagePullSecrets": [{"name": "registry"}],
+ "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm":
+  {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "pysbx"}}}}]}},
+ "tolerations": [{"key": "sandboxes", "operator": "Exists"}],
+ "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]}
+JSON
+    render --values where.json --show-only templates/template.yaml >result
+    python3 - result where.json <<'PYTHON'
+import json, sys, yaml
+pod = yaml.safe_load(open(sys.argv[1]))["spec"]["podTemplate"]["spec"]
+for name, value in json.load(open(sys.argv[2])).items():
+    assert pod[name] == value, name
+PYTHON
+}
+
 @test "another chart contains it, by a condition and under two names" {
     mkdir umbrella
     {
