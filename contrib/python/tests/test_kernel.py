@@ -101,6 +101,8 @@ def test_a_cell_runs_in_a_sandbox(sand: Kernel) -> None:
     # A terminal ends a line with two characters.
     assert sand.run("!echo said; exit 3\nx = !echo kept\nprint(x, _exit_code)")["stream"] == "said\r\n['kept'] 3\n"
     assert sand.run("!tty")["stream"].startswith("/dev/pts/")
+    by_bash = "!echo -e 'a\\nb'\ny = ![[ 1 ]] && echo yes\nprint(y)"
+    assert sand.run(by_bash)["stream"] == "a\r\nb\r\n['yes']\n"
     assert sand.run("import socket; socket.create_connection(('192.0.2.1', 80), 1)")["error"] == "OSError"
     assert sand.run("sys.argv[-1]")["data"] == [{"text/plain": "'program.py'"}]
 

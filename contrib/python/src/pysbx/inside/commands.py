@@ -34,11 +34,15 @@ MOST = 100
 MAX_SHOWN = 200
 
 
+def shell_path() -> str:
+    """Return the path of the shell that runs commands."""
+    return next((path for path in SHELLS if os.path.exists(path)), SHELLS[-1])
+
+
 def arguments_of(command: Any) -> list[str]:
     """Return the argument vector of a command: a string is for the shell."""
     if isinstance(command, str):
-        shell = next((path for path in SHELLS if os.path.exists(path)), SHELLS[-1])
-        return [shell, "-c", command]
+        return [shell_path(), "-c", command]
     return [str(part) for part in command]
 
 

@@ -202,7 +202,9 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         own_files.forget_hidden(sys.path[0])
     if request.get("kernel"):  # which shows figures and objects itself
         from . import notebook
+        from .commands import shell_path
 
+        os.environ.setdefault("SHELL", shell_path())  # of `!` lines
         with suppress(OSError):  # another mount may hide it
             os.chdir(request["directory"])
         with suppress(OSError):  # it leads a session of its own
