@@ -32,6 +32,7 @@ MESSAGES = (
     ("OSError", "[Errno 97] Address family not supported by protocol"),
     ("OSError", "[Errno 27] File too large"),
     ("OSError", "[Errno 28] No space left on device"),
+    ("OSError", "30000000 requested and 8388592 written"),  # of numpy.save
     ("URLError", "Tunnel connection failed: 403 host 'a', port 443, is not among the hosts of this sandbox"),
     ("URLError", "Tunnel connection failed: 403 host 'a' has no address outside of private networks"),
     ("RuntimeError", "can't start new thread"),

@@ -280,6 +280,8 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("OSError", r".*\[Errno 28\].*: 'standard input'$", "{room}"),
     ("OSError", r".*\[Errno 27\]", "the file is too large: write less, or {file_size}"),
     ("OSError", r".*\[Errno 28\]", "the file system is full: write less, or {room}"),
+    # numpy's, without the number
+    ("OSError", r"\d+ requested and \d+ written$", "the file is too large, or its disk full: write less, or {written}"),
     ("BlockingIOError", r".*\[Errno 11\]", "too many processes or threads: start fewer, or {processes}"),
     (
         "RuntimeError",
