@@ -344,6 +344,22 @@ def test_a_kernel_that_is_replaced_says_which_options_it_loses(data: Path, capfd
     assert capfd.readouterr().err == said
 
 
+def test_a_kernel_without_a_snapshot_does_not_try_to_make_one_at_its_start(
+    data: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["kernel", "install", *OPTIONS]
+    with monkeypatch.context() as change:
+        change.setattr("pysbx.base.runtime.build_snapshot", lambda *_: "it takes too long")
+        assert main(words) == 0
+    said = "pysbx: the kernel starts cold until this command is repeated: it takes too long\n"
+    assert capfd.readouterr().err == PREPARES + said + KEEPS_NONE
+    path = data / "kernels/pysbx/kernel.json"
+    assert "--warm=off" in json.loads(path.read_text())["argv"]
+    assert main(words) == 0
+    assert capfd.readouterr().err == PREPARES + KEEPS_NONE
+    assert "--warm=off" not in json.loads(path.read_text())["argv"]
+
+
 def test_a_mounted_notebook_finds_the_files_beside_it(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,7 +186,8 @@ def lost_options(directory: Path, name: str, argv: list[str]) -> list[str]:
     if name.lower() not in dict(installed(directory)):
         return []
     before = json.loads((directory / name.lower() / "kernel.json").read_bytes())["argv"]
-    own = [f"--preload={module}" for module in PRELOAD]  # of a kernel whose packages cells import
+    # Of a kernel whose packages cells import, or that starts cold.
+    own = [*(f"--preload={module}" for module in PRELOAD), "--warm=off"]
     lost = [str(word) for word in before if str(word).startswith("--") and word not in (*argv, *own)]
     return [f"{word.partition('=')[0]}=..." if SECRET.match(word) else word for word in lost]
 

@@ -105,8 +105,9 @@ def install(arguments: argparse.Namespace) -> int:
         if not reason:
             said = "the packages are imported by cells, not before (--preload names some that are)"
             print(f"pysbx: {said}: {before}", file=sys.stderr)
-    if reason:
-        print(f"pysbx: the kernel starts cold: {reason}", file=sys.stderr)
+    if reason and made.warm == "auto":
+        arguments.warm = "off"  # to try it again takes up to a minute, and Jupyter waits no longer
+        print(f"pysbx: the kernel starts cold until this command is repeated: {reason}", file=sys.stderr)
     about = kernel.describe(made)
     title = arguments.display_name or f"Python in a sandbox ({arguments.name})"
     # The interpreter by its path: Jupyter may belong to another one. It starts in the directory of the notebook.
