@@ -7,14 +7,10 @@ import fcntl
 import os
 import select
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from pysbx.base import children, runtime
 from pysbx.container import unpatched
 from pysbx.errors import SandboxStartupError
-
-if TYPE_CHECKING:
-    from pysbx.calls.execution import Execution
 
 # Descriptors. The runtime continues a process from the first. A process between reports the end of the runtime by the
 # second. The runtime writes to the third how the program has ended. The next two are those of labels.individual(). The
@@ -48,10 +44,10 @@ class Cancelled(Exception):
     """The caller has changed its mind. The container has been killed.
 
     Attributes:
-        done: how far the run had come, if code was run.
+        done: an Execution, how far the run had come; None if no code was run.
     """
 
-    done: Execution | None = None
+    done: object = None
 
 
 class NoAnswer(Exception):

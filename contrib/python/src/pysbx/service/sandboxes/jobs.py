@@ -114,7 +114,7 @@ class Jobs:
             try:
                 return work(cancel.descriptor)
             except Cancelled as ended:
-                if note is not None and ended.done is not None:  # the task that waited may be cancelled
+                if note is not None and isinstance(ended.done, Execution):  # the task that waited may be cancelled
                     loop.call_soon_threadsafe(note, ended.done)
                 raise
             finally:
