@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -642,6 +643,17 @@ def test_what_tools_are_is_encoded_once_for_all_runs() -> None:
                 seen.append(about["tools"]["specs"])
     assert isinstance(seen[0], bytes)
     assert seen[0] is seen[1]
+
+
+def test_a_session_gets_its_tools_again_when_it_is_restored(session: Sandbox, tmp_path: Path) -> None:
+    value(session.run("found = search('a', 1)"))
+    session.snapshot(tmp_path / "saved")
+    with Sandbox.restore(tmp_path / "saved") as restored:
+        done = restored.run("search('b', 1)")
+        assert done.error is not None
+        assert done.error.message.endswith("gets its tools by tools= of restore()")
+    with Sandbox.restore(tmp_path / "saved", tools={"search": lambda query, limit: [query] * limit}) as restored:
+        assert value(restored.run("found, search('b', 2)")) == "(['a 0'], ['b', 'b'])"
 
 
 def test_a_fork_has_the_same_tools(session: Sandbox) -> None:

@@ -38,6 +38,7 @@ Message = dict[str, Any]
 # The module with the functions. The second name is for programs that have no module of this name themselves.
 MODULE, SHORT = "pysbx_tools", "tools"
 ENDED = "no run of the session is in progress, or the host has ended the calls of this one"
+NONE = "no run with tools is in progress: a session that was restored gets its tools by tools= of restore()"
 JOIN_SEC = 1.0
 CHUNK = 1 << 16
 _Parameter = inspect.Parameter
@@ -309,7 +310,7 @@ def _prepare(name: str, signature: inspect.Signature, given: tuple[Any, Any]) ->
     if not arguments:
         _refuse(name, bound.arguments)
     if _connection is None:
-        raise ToolError(ENDED)
+        raise ToolError(NONE)
     return _connection, arguments
 
 
