@@ -15,7 +15,7 @@ import pytest
 from pysbx import Sandbox, SandboxError
 from pysbx.base.directories import private_directory
 from pysbx.service.observe.audit import Audit
-from tests.servers import metric, server
+from tests.servers import PROGRAM, metric, server
 
 
 @contextmanager
@@ -47,6 +47,19 @@ def test_a_full_disk_is_told_and_is_no_end(tmp_path: Path, monkeypatch: pytest.M
             assert metric(service, f'pysbx_problems_total{{problem="{name}"}}') == 1
             (disk / "fill").unlink()
             assert service.run("6 * 7", memory_mb=333)["value"] == "42"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_doctor_gives_its_whole_report_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(disk))
+        (disk / "pysbx").mkdir(mode=0o700)
+        with (disk / "fill").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+            while True:
+                file.write(b"x" * 4096)
+        done = subprocess.run([*PROGRAM, "doctor", "--json"], capture_output=True, text=True, check=False)
+    found = {check["name"]: check["status"] for check in json.loads(done.stdout)}
+    assert (done.returncode, found["limits"], found["kernel"]) == (1, "failure", "ok")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")

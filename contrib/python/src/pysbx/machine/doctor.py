@@ -32,6 +32,9 @@ from pysbx.errors import SandboxError, SandboxOptionError
 from pysbx.machine import pod
 from pysbx.options.options import make_options
 
+# Why there is no sandbox. A disk that is full or read-only is an OSError.
+REFUSALS = (SandboxError, OSError)
+
 Status = Literal["ok", "warning", "failure"]
 
 OLDEST_KERNEL = (5, 12)
@@ -107,7 +110,7 @@ def _pod() -> Check | None:
 def _start() -> Check:
     try:
         done = run_code("1 + 1", timeout_sec=60)
-    except SandboxError as error:
+    except REFUSALS as error:
         usual = "see the page Troubleshooting of the documentation"
         if isinstance(error, SandboxOptionError):  # of the configuration
             usual = "correct this file or variable"
@@ -122,7 +125,7 @@ def _process() -> Check:
     name = "isolation process"
     try:
         done = run_code("1 + 1", timeout_sec=60, isolation="process")
-    except SandboxError as error:
+    except REFUSALS as error:
         return Check(name, "warning", f"not possible, and used on request only: {error}")
     if done.value != "2":
         return Check(name, "warning", done.stderr or f"exit code {done.exit_code}", "report this as a bug")
@@ -135,7 +138,7 @@ def _warm() -> Check:
         bundle = prepare(options)
         reason = bundle.build_snapshot()
         done = run_chosen(options, "1")
-    except SandboxError as error:
+    except REFUSALS as error:
         return Check("warm start", "warning", str(error))
     if done.warm:
         return Check("warm start", "ok", f"from a prewarmed interpreter, in {done.usage.wall_sec * 1000:.0f} ms")
@@ -169,7 +172,7 @@ def _cgroups() -> Check:
     try:
         limits.look_again()
         found = limits.enforcement()
-    except SandboxError as error:
+    except REFUSALS as error:
         return Check("limits", "failure", str(error))
     if not found.missing:
         return Check("limits", "ok", "memory, CPU and processes by cgroup")
