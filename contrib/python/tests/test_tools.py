@@ -691,6 +691,26 @@ def test_two_sessions_do_not_hear_of_each_other() -> None:
     assert seen == {name: [name] * 50 for name in seen}
 
 
+def test_a_handler_of_the_log_that_fails_stops_no_later_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise ValueError(record.msg)
+
+    seen: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+    logger, handler = logging.getLogger("pysbx.tool"), Failing(logging.INFO)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        with Sandbox(tools=Tools({"search": search}, max_concurrent=1, timeout_sec=5)) as session:
+            for _ in range(3):
+                assert value(session.run("search('a', 1)")) == "['a 0']"
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+    assert {one.exc_type for one in seen} == {ValueError}
+
+
 def test_each_call_is_in_the_log_without_its_arguments(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "pysbx.tool"):
         run_code("search('secret', 1)\ntry: search('secret', 'x')\nexcept TypeError: pass", tools=TOOLS)
