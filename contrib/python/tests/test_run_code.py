@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -28,7 +29,7 @@ from pysbx import (
 )
 from pysbx.calls.execution import checked_files, unanswered
 from pysbx.container import container, process
-from pysbx.errors import SandboxFileTooLargeError, SandboxOptionError
+from pysbx.errors import SandboxFileTooLargeError, SandboxIsADirectoryError, SandboxOptionError
 from pysbx.options.options import make_options
 from tests.conftest import descriptors, own_containers
 
@@ -244,6 +245,27 @@ def test_an_endless_flood_of_output_ends_with_the_time() -> None:
 def test_files_cannot_be_put_elsewhere(name: str) -> None:
     with pytest.raises(ValueError, match="relative path"):
         run_code("1", files={name: b""})
+
+
+def test_files_can_be_the_entries_of_a_zip_archive() -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        for name, content in {"package/": "", "package/__init__.py": "", "results/": "", "results/2030/": ""}.items():
+            made.writestr(name, content)
+    with zipfile.ZipFile(archive) as made:
+        files = {name: made.read(name) for name in made.namelist()}
+    source = "import os, package; sorted(at for at, _, _ in os.walk('.'))"
+    expected = repr([".", "./package", "./results", "./results/2030"])
+    assert run_code(source, files=files).value == expected
+    with Sandbox() as session:
+        session.put(files)
+        assert session.run(source).value == expected
+        assert not session.changes()
+
+
+def test_an_error_names_the_file_that_cannot_be_written() -> None:
+    with pytest.raises(SandboxIsADirectoryError, match=r"^file 'a': "):
+        run_code("1", files={"a": "", "a/b": "", "c": ""})
 
 
 def test_a_file_that_is_too_large_for_one_file_names_that_limit() -> None:

@@ -79,7 +79,7 @@ class Baseline:
 
         programs = set(executable)
         for path, content in files.items():
-            if not path.startswith("/") or path.startswith(OUTPUT):
+            if not path.endswith("/") and (not path.startswith("/") or path.startswith(OUTPUT)):
                 self.overflow |= len(self.files) >= MAX_FILES and path not in self.files
                 if not self.overflow:
                     known = self.files.get(path)

@@ -289,6 +289,8 @@ def _place(name: str) -> str | None:
 def checked_files(files: Files) -> CheckedFiles:
     """Return files to put into a sandbox, as bytes, by path relative to /work, or absolute in /output or /tmp.
 
+    An empty one whose name ends with a slash is a directory, as in a zip archive.
+
     Raises:
         SandboxInvalidPathError: a name leads elsewhere. It is a ValueError.
         ValueError: all of it is too large.
@@ -305,7 +307,8 @@ def checked_files(files: Files) -> CheckedFiles:
         if path is None:
             reason = "must be a relative path that stays in /work, or an absolute one in /work, /output or /tmp"
             raise SandboxInvalidPathError(f"file '{name!s:.{MAX_NAME}}': {reason}", str(name))
-        found[path] = as_bytes(content, f"file '{name}'")
+        held = as_bytes(content, f"file '{name}'")
+        found[path if held or not name.endswith("/") else f"{path}/"] = held
     if sum(map(len, found.values())) > MAX_FILES:
         raise ValueError(f"files: more than {MAX_FILES} bytes: mount a directory instead")
     return found

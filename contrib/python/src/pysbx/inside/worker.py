@@ -156,20 +156,24 @@ def prepare_file(path: str, content: bytes, number: int) -> tuple[str, str]:
 
 
 def put(request: Message) -> Message:
-    """Write files: all of them, or none."""
-    made: list[tuple[str, str]] = []
+    """Write files, and make directories, whose names end with a slash: all files of them, or none."""
+    made: list[tuple[str, str, str]] = []
     name = ""
     try:
         for number, (name, content) in enumerate(request["files"].items()):
-            made.append(prepare_file(beneath(name), content, number))
-        for name, (path, _) in zip(request["files"], made, strict=True):
+            if name.endswith("/"):
+                os.makedirs(beneath(name), exist_ok=True)
+            else:
+                made.append((name, *prepare_file(beneath(name), content, number)))
+        for name, path, _ in made:
             if name in request.get("executable", ()):
                 os.chmod(path, 0o755)
         while made:
-            os.rename(*made[-1])
+            name, path, target = made[-1]
+            os.rename(path, target)
             made.pop()
     except (OSError, ValueError) as error:
-        for path, _ in made:
+        for _, path, _ in made:
             with contextlib.suppress(OSError):
                 os.unlink(path)
         return no_file(error, path=name, free=free_at(beneath(name)))
