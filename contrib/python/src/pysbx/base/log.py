@@ -20,4 +20,12 @@ def write(logger: str, level: int, message: str, *values: object) -> None:
         package = logging.getLogger(PACKAGE)
         if not package.handlers:
             package.addHandler(logging.NullHandler())
-        logging.getLogger(logger).log(level, message, *values)
+        try:
+            logging.getLogger(logger).log(level, message, *values)
+        except (
+            Exception
+        ):  # of a handler; it must not end a thread that others need. Handlers of Python print theirs too
+            if logging.raiseExceptions:
+                import traceback  # noqa: PLC0415 (few handlers fail)
+
+                traceback.print_exc()

@@ -397,16 +397,11 @@ class ToolHost:
                     self._busy -= 1
                     return
                 run, call = self._calls.popleft()
-            try:
-                if run.is_pending(call):
-                    self._carry_out(run, call)
-                else:
-                    name = self.tools.specs[call.position]["name"]
-                    log.write(log.TOOL, log.INFO, "tool %s dropped, %d bytes of arguments", name, len(call.arguments))
-            except Exception as error:  # of a handler of the log, for example; other calls still need the thread
-                threading.excepthook(
-                    threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
-                )
+            if run.is_pending(call):
+                self._carry_out(run, call)
+            else:
+                name = self.tools.specs[call.position]["name"]
+                log.write(log.TOOL, log.INFO, "tool %s dropped, %d bytes of arguments", name, len(call.arguments))
             del run, call
 
     def _carry_out(self, run: _Run, call: Call) -> None:
