@@ -33,6 +33,9 @@ MESSAGES = (
     ("OSError", "[Errno 27] File too large"),
     ("OSError", "[Errno 28] No space left on device"),
     ("OSError", "30000000 requested and 8388592 written"),  # of numpy.save
+    ("ComputeError", "parquet: underlying IO error: No space left on device (os error 28)"),
+    ("IOException", 'IO Error: Could not write file "/work/p.csv": File too large'),
+    ("IOException", 'IO Error: No files found that match the pattern "x.csv"'),
     ("URLError", "Tunnel connection failed: 403 host 'a', port 443, is not among the hosts of this sandbox"),
     ("URLError", "Tunnel connection failed: 403 host 'a' has no address outside of private networks"),
     ("RuntimeError", "can't start new thread"),

@@ -75,6 +75,8 @@ TO_INSTALL = (
 OUTSIDE = "a package is missing or too old: {}"
 AWAIT = "await needs an `async def`: asyncio.run() calls that"
 NO_NETWORK = "the sandbox has no network: {network}"
+NOT_WRITTEN = "the file is too large, or its disk full: write less, or {written}"
+NO_SPACE = r".*(No space left on device|File too large)"
 NO_PART = "is not in the sandbox, but the package around it is: another version may have it"
 NO_NAMES = (
     "the sandbox has no DNS: only clients that use the proxy of HTTP_PROXY and ALL_PROXY reach a host, "
@@ -263,6 +265,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("FileNotFoundError", IN_DIRECTORY, NO_FILE + NO_DIRECTORY),  # for a kernel
     ("FileNotFoundError", r"", NO_FILE),
     ("Exception", r"File `'.*'` not found", NO_FILE),  # %run
+    ("IOException", r".*No files found that match the pattern", NO_FILE),  # of duckdb
     ("ValueError", r"'.*' was not found in history, as a file, url", NO_FILE),  # %load
     ("OSError", r".*\[Errno 30\]", "only /work, /output and /tmp can be written to"),
     ("OSError", r".*\[Errno 97\]", f"{NO_NETWORK}; it has no loopback either: {{loopback}}"),
@@ -280,8 +283,8 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("OSError", r".*\[Errno 28\].*: 'standard input'$", "{room}"),
     ("OSError", r".*\[Errno 27\]", "the file is too large: write less, or {file_size}"),
     ("OSError", r".*\[Errno 28\]", "the file system is full: write less, or {room}"),
-    # numpy's, without the number
-    ("OSError", r"\d+ requested and \d+ written$", "the file is too large, or its disk full: write less, or {written}"),
+    ("OSError", r"\d+ requested and \d+ written$", NOT_WRITTEN),  # of numpy
+    *((kind, NO_SPACE, NOT_WRITTEN) for kind in ("ComputeError", "IOException")),  # of polars and duckdb
     ("BlockingIOError", r".*\[Errno 11\]", "too many processes or threads: start fewer, or {processes}"),
     (
         "RuntimeError",
