@@ -508,7 +508,7 @@ def test_nbconvert_in_a_sandbox_writes_a_notebook_with_figures(
     ]
     (tmp_path / "nb.ipynb").write_text(json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     monkeypatch.chdir(tmp_path)
-    options = [*OPTIONS, "--network", "localhost", "--file", "nb.ipynb", "--output", "out"]
+    options = [*OPTIONS, "--network", "localhost", "--timeout", "120", "--file", "nb.ipynb", "--output", "out"]
     program = ["-m", "jupyter", "nbconvert", "--execute", "--to", "notebook", "--output-dir", "/output", "nb.ipynb"]
     assert main(["run", *options, *program]) == 0, capfd.readouterr().err
     notebook = json.loads((tmp_path / "out/nb.ipynb").read_text())
