@@ -82,7 +82,9 @@ def test_input_has_to_be_text_or_bytes() -> None:
         run_code("1", stdin=1)  # type: ignore[arg-type]
 
 
-def test_the_command_gives_a_file_or_its_own_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_gives_a_file_or_its_own_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "in.txt").write_text("one\n")
     assert main(["run", "--stdin", str(tmp_path / "in.txt"), "-c", "print(input())"]) == 0
     assert capsys.readouterr().out == "one\n"
@@ -92,3 +94,7 @@ def test_the_command_gives_a_file_or_its_own_input(tmp_path: Path, capsys: pytes
     arguments = ["run", "--stdin", "-", "-c", "print(input())"]
     done = subprocess.run([sys.executable, "-c", command, *arguments], input=b"two\n", capture_output=True, check=True)
     assert done.stdout == b"two\n"
+    monkeypatch.setattr(sys, "stdin", None)  # as python3 has it after <&-
+    assert main(["run", "--stdin", "-", "-c", "import sys; print(len(sys.stdin.read()))"]) == 0
+    assert capsys.readouterr().out == "0\n"
+    assert main(["run"]) == 0

@@ -58,9 +58,9 @@ def _script(arguments: argparse.Namespace) -> dict[str, Any]:
     if name == "-":
         if arguments.stdin == "-":
             raise ValueError("--stdin: the program comes from standard input too: put one of the two into a file")
-        if sys.stdin.isatty():
+        if sys.stdin and sys.stdin.isatty():
             print("pysbx: type the program, and Ctrl-D at its end", file=sys.stderr)
-        return {"source": _source(name, _read(name, sys.stdin.buffer)), "name": name, "argv": rest, "files": files}
+        return {"source": _source(name, _input("-")), "name": name, "argv": rest, "files": files}
     base = Path(name).name
     if Path(name).is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
@@ -180,7 +180,7 @@ def _read(path: str, stream: BinaryIO | None = None, room: int = MAX_FILES) -> b
 def _input(path: str | None) -> bytes:
     """Return what the program reads from standard input."""
     if path == "-":
-        return _read(path, sys.stdin.buffer)
+        return _read(path, sys.stdin.buffer) if sys.stdin else b""  # closed, as by <&-
     return _read(path) if path else b""
 
 
