@@ -63,3 +63,9 @@ def test_an_exception_comes_out_of_another_process() -> None:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         for kind in family():
             assert same(pool.submit(fail, kind).exception(60), make(kind))
+
+
+@pytest.mark.parametrize("kind", set(family()) - {errors.PolicyViolationError})
+def test_another_library_can_raise_one_with_a_longer_text(kind: type[errors.SandboxError]) -> None:
+    """Polars does so when a function fails that it has called for a column."""
+    assert str(kind("its text, and more")) == "its text, and more"

@@ -87,7 +87,7 @@ class SandboxExecutionError(SandboxError):
     def __init__(
         self,
         error_type: str,
-        error_message: str,
+        error_message: str = "",
         traceback_str: str = "",
         hint: str | None = None,
         exit_code: int | None = None,
@@ -111,7 +111,7 @@ class SandboxTimeoutError(SandboxError):
         timeout_sec: the limit that was passed, in seconds.
     """
 
-    def __init__(self, message: str, timeout_sec: float) -> None:
+    def __init__(self, message: str, timeout_sec: float = 0.0) -> None:
         self.timeout_sec = timeout_sec
         super().__init__(message)
 
@@ -123,7 +123,7 @@ class SandboxMemoryError(SandboxError):
         memory_mb: the limit, in MiB.
     """
 
-    def __init__(self, message: str, memory_mb: int) -> None:
+    def __init__(self, message: str, memory_mb: int = 0) -> None:
         self.memory_mb = memory_mb
         super().__init__(message)
 
