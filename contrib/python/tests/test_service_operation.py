@@ -61,7 +61,8 @@ def test_metrics_take_no_slot(tmp_path: Path) -> None:
         server(*options, listen=f"unix:{tmp_path}/s") as service,
         service.client.stream("POST", "/v1/run", json=body, headers=stream) as answer,
     ):
-        next(answer.iter_lines())
+        lines = answer.iter_lines()  # without it, the connection is closed
+        next(lines)
         assert service.post("/v1/run", code="1").status_code == 429
         assert numbers(service)["pysbx_running",] == 1
 
