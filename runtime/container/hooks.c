@@ -183,10 +183,10 @@ static int hooks_judge(const struct spec_hook *hook, size_t index, const char *k
     }
     last_words(captured, words, sizeof(words));
     if (WIFSIGNALED(status))
-        return error_text(err, -ECANCELED, "hooks.%s[%zu]: '%s' was killed by signal %d%s", kind, index, hook->path,
-                          WTERMSIG(status), words);
-    return error_text(err, -ECANCELED, "hooks.%s[%zu]: '%s' failed with exit status %d%s", kind, index, hook->path,
-                      WEXITSTATUS(status), words);
+        return error_text(err, -ECANCELED, "hooks.%s[%zu]: '%s' was killed by signal %d%s", kind, index,
+                          hook->path, WTERMSIG(status), words);
+    return error_text(err, -ECANCELED, "hooks.%s[%zu]: '%s' failed with exit status %d%s", kind, index,
+                      hook->path, WEXITSTATUS(status), words);
 }
 
 static int run_one(const struct spec_hook *hook, size_t index, const struct hook_run *run,

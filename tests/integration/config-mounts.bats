@@ -457,7 +457,7 @@ linux["rootfsPropagation"] = arguments[1]; mount("/data", arguments[0], "rbind",
     for key in maskedPaths readonlyPaths; do
         for path in / /.. /bin/.. //; do
             configure 'linux[arguments[0]] = [arguments[1]]' "$key" "$path"
-            fails 1 "linux.$key[0]: '$path' is the container's root: use root.readonly" run_box
+            fails 1 "linux.${key}[0]: '$path' is the container's root: use root.readonly" run_box
         done
         configure 'linux.pop(arguments[0])' "$key"
     done
