@@ -360,6 +360,16 @@ def test_a_kernel_without_a_snapshot_does_not_try_to_make_one_at_its_start(
     assert "--warm=off" not in json.loads(path.read_text())["argv"]
 
 
+def test_a_kernel_that_must_start_warm_is_not_installed_without_a_snapshot(
+    data: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pysbx.base.runtime.build_snapshot", lambda *_: "it takes too long")
+    assert main(["kernel", "install", "--warm", "require", *OPTIONS]) == 125
+    said = "pysbx: the kernel is not installed, because it could not start warm: it takes too long\n"
+    assert capfd.readouterr().err == PREPARES + said
+    assert not (data / "kernels").exists()
+
+
 def test_a_mounted_notebook_finds_the_files_beside_it(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pysbx.base import children
 from pysbx.base.text import visible, writer
+from pysbx.errors import SandboxError
 from pysbx.options import command_line
 from pysbx.options.declaration import keep_path
 from pysbx.options.keywords import OPTIONS
@@ -105,7 +106,9 @@ def install(arguments: argparse.Namespace) -> int:
         if not reason:
             said = "the packages are imported by cells, not before (--preload names some that are)"
             print(f"pysbx: {said}: {before}", file=sys.stderr)
-    if reason and made.warm == "auto":
+    if reason and made.warm == "require":
+        raise SandboxError(f"the kernel is not installed, because it could not start warm: {reason}")
+    if reason:
         arguments.warm = "off"  # to try it again takes up to a minute, and Jupyter waits no longer
         print(f"pysbx: the kernel starts cold until this command is repeated: {reason}", file=sys.stderr)
     about = kernel.describe(made)
