@@ -63,7 +63,8 @@ def test_doctor_gives_its_whole_report_on_a_full_disk(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
-def test_the_audit_log_goes_on_with_whole_lines(tmp_path: Path) -> None:
+@pytest.mark.parametrize("meanwhile", ["nothing", "SIGHUP", "a restart"])
+def test_the_audit_log_goes_on_with_whole_lines(tmp_path: Path, meanwhile: str) -> None:
     lost: list[bool] = []
     with small_disk(tmp_path / "disk", "64k") as disk:
         (disk / "fill").write_bytes(bytes(8 << 10))
@@ -75,6 +76,11 @@ def test_the_audit_log_goes_on_with_whole_lines(tmp_path: Path) -> None:
         while len(lost) < 3:
             note("/before")
         (disk / "fill").unlink()
+        if meanwhile == "SIGHUP":
+            audit.reopen()
+        elif meanwhile == "a restart":
+            audit.close()
+            audit = Audit(str(disk / "audit"))
         note("/after")
         note("/after")
         audit.close()

@@ -6,10 +6,12 @@ text, output or a token.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
+import stat
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +22,16 @@ from pysbx.service.observe.log import timestamp
 logger = logging.getLogger(__name__)
 
 MODE = 0o600
+
+
+def _ends_in_a_part(log: int) -> bool:
+    """Tell whether the last line of a file lacks its end. The log itself is open for writing only."""
+    about = os.fstat(log)
+    if not stat.S_ISREG(about.st_mode) or about.st_size == 0:
+        return False
+    with contextlib.suppress(OSError), open(f"/proc/self/fd/{log}", "rb") as file:  # it may not be readable
+        return os.pread(file.fileno(), 1, about.st_size - 1) != b"\n"
+    return False
 
 
 class Audit:
@@ -45,6 +57,7 @@ class Audit:
                 self._file = self._open(path)
             except OSError as error:
                 raise ValueError(f"audit log '{path}': {error.strerror}") from error
+            self._torn = _ends_in_a_part(self._file)
 
     @staticmethod
     def _open(path: str) -> int:
@@ -64,7 +77,7 @@ class Audit:
             logger.error("audit log '%s': %s: the old file is used", self._path, error.strerror)
             return
         with self._lock:
-            old, self._file, self._torn = self._file, new, False
+            old, self._file, self._torn = self._file, new, _ends_in_a_part(new)
         os.close(old)
 
     def close(self) -> None:
