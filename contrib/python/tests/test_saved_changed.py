@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import array
+import errno
 import json
 import os
 import random
@@ -23,7 +24,7 @@ from pysbx import Mount, Sandbox, SandboxError
 from pysbx.base import runtime
 from pysbx.calls import saved
 from pysbx.calls.prepare import prepare
-from pysbx.container import answer_frame
+from pysbx.container import answer_frame, ready
 from pysbx.container.container import FOR_STATE, Container
 from tests.conftest import descriptors, own_containers
 from tests.servers import wait_until
@@ -52,6 +53,20 @@ def test_a_file_that_is_not_private_or_not_there_is_refused(session: Sandbox, pa
         with pytest.raises((ValueError, TypeError, SandboxError)):
             Sandbox.restore(name)  # type: ignore[arg-type]
     assert descriptors() == before
+
+
+def test_a_container_that_cannot_begin_is_no_error_of_the_file(
+    session: Sandbox,  # noqa: F811
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    session.snapshot(path)
+    monkeypatch.setattr(ready, "take_for_state", fail)
+    with pytest.raises(SandboxError, match=r"^the session cannot begin: Too many open files$"):
+        Sandbox.restore(path)
 
 
 def test_a_damaged_file_is_refused(session: Sandbox, path: Path) -> None:  # noqa: F811

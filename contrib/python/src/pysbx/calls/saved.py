@@ -431,6 +431,13 @@ def _check_kept(path: Path, about: dict[str, Any], options: Options) -> None:
             raise _damaged(path, f"{label}: it was saved with {said}: restore it with the same")
 
 
+def _begin(begin: Callable[[], object]) -> None:
+    try:
+        begin()
+    except OSError as error:  # which is not the file's
+        raise SandboxError(f"the session cannot begin: {error.strerror or error}") from error
+
+
 def read(path: Path, options: Options, begin: Callable[[], object] | None = None) -> Saved:
     """Open a saved session, which is restored with these options.
 
@@ -448,7 +455,7 @@ def read(path: Path, options: Options, begin: Callable[[], object] | None = None
         try:
             _check_kept(path, _about(path, descriptor, footer), options)
             if begin is not None:
-                begin()
+                _begin(begin)
         except SandboxError as error:  # a damaged file may say anything
             refusal = error
         if _digest(descriptor, footer.memory + footer.state + FOOTER.size - DIGEST_SIZE) != footer.digest:
