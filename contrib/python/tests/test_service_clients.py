@@ -184,6 +184,12 @@ def test_a_failed_run_is_an_answer(service: Server) -> None:
         assert (answer.status_code, answer.json()["error"]) == (400, "unsupported language")
 
 
+def test_an_upload_without_content_is_a_file(service: Server) -> None:
+    files = upload(service, x__="")
+    assert execute(service, "import os; print(os.path.isfile('x'))", *files.values())["stdout"] == "True\n"
+    assert [*files] == ["x"]
+
+
 def test_wrong_uploads(service: Server) -> None:
     for name in ("../a", "a/../../b", ""):
         answer = service.client.post("/v1/upload", files=[("file", (name, b"x"))])

@@ -147,7 +147,7 @@ def add_librechat(app: FastAPI, offer: Choices, jobs: Jobs) -> None:
         async with form_of(request, max_files=MAX_FILES, max_fields=20) as form:
             parts = [one for _, one in form.multi_items() if isinstance(one, UploadFile)]
             with meant():
-                contents = checked_files({(one.filename or "").lstrip("/"): await one.read() for one in parts})
+                contents = checked_files({(one.filename or "").strip("/"): await one.read() for one in parts})
             is_fixed = form.get("read_only") == "true"
         if not contents:
             raise Problem(REQUEST, "the form has no file")
