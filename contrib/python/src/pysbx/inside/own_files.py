@@ -34,8 +34,9 @@ def forget_hidden(directory: str) -> None:
     Other directories of sys.path, of the variable PYTHONPATH, may have come with its files: imports looked for them
     before, and would not do so again.
     """
-    for path in [path for path, finder in sys.path_importer_cache.items() if finder is None]:
-        del sys.path_importer_cache[path]
+    # Copies, because other threads of a session may import meanwhile.
+    for path in [path for path, finder in list(sys.path_importer_cache.items()) if finder is None]:
+        sys.path_importer_cache.pop(path, None)
     try:
         names = {name.partition(".")[0] for name in os.listdir(directory or ".")} & _imported
     except OSError:
@@ -47,5 +48,5 @@ def forget_hidden(directory: str) -> None:
         for later in LATER:
             importlib.import_module(f".{later}", __package__)
         _imported.discard(name)
-        for one in [one for one in sys.modules if one == name or one.startswith(f"{name}.")]:
-            del sys.modules[one]
+        for one in [one for one in list(sys.modules) if one == name or one.startswith(f"{name}.")]:
+            sys.modules.pop(one, None)
