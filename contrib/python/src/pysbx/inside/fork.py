@@ -236,19 +236,19 @@ def _notebook() -> Any:
 
 
 @contextlib.contextmanager
-def _closed_without_a_word() -> Iterator[None]:
-    """Report no file that a library closes after a fork, as matplotlib does with fonts: the copy has none open yet."""
-    shown = sys.unraisablehook
+def _without_reports_of_closed_files() -> Iterator[None]:
+    """Hide errors of libraries that close their files after a fork. matplotlib does so with fonts."""
+    hook = sys.unraisablehook
 
-    def show(about: Any) -> None:
-        if getattr(about.exc_value, "errno", None) != errno.EBADF:
-            shown(about)
+    def report(about: Any) -> None:
+        if getattr(about.exc_value, "errno", None) != errno.EBADF:  # the copy has none open yet
+            hook(about)
 
-    sys.unraisablehook = show
+    sys.unraisablehook = report
     try:
         yield
     finally:
-        sys.unraisablehook = shown
+        sys.unraisablehook = hook
 
 
 def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
@@ -271,7 +271,7 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
         _to_open[:] = _open_files(channel.descriptor)
         for one in _to_open:
             os.close(one.descriptor)
-        with _closed_without_a_word():
+        with _without_reports_of_closed_files():
             pid = copy(channel.descriptor, channel.frame({"parked": True}))
     finally:
         if pid:
