@@ -38,7 +38,7 @@ Message = dict[str, Any]
 # The module with the functions. The second name is for programs that have no module of this name themselves.
 MODULE, SHORT = "pysbx_tools", "tools"
 ENDED = "no run of the session is in progress, or the host has ended the calls of this one"
-NONE = "no run with tools is in progress: a session that was restored gets its tools by tools= of restore()"
+NONE = "no run with tools is in progress: if the session was restored, pass tools= to restore()"
 JOIN_SEC = 1.0
 CHUNK = 1 << 16
 _Parameter = inspect.Parameter
