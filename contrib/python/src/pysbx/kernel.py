@@ -186,7 +186,7 @@ def lost_options(directory: Path, name: str, argv: list[str]) -> list[str]:
     if name.lower() not in dict(installed(directory)):
         return []
     before = json.loads((directory / name.lower() / "kernel.json").read_bytes())["argv"]
-    # Of a kernel whose packages cells import, or that starts cold. So the loss of the user's own --warm=off is not told.
+    # Of a kernel whose packages cells import, or that starts cold. So the loss of a user's own --warm=off is not told.
     own = [*(f"--preload={module}" for module in PRELOAD), "--warm=off"]
     lost = [str(word) for word in before if str(word).startswith("--") and word not in (*argv, *own)]
     return [f"{word.partition('=')[0]}=..." if SECRET.match(word) else word for word in lost]
