@@ -22,9 +22,8 @@ def write(logger: str, level: int, message: str, *values: object) -> None:
             package.addHandler(logging.NullHandler())
         try:
             logging.getLogger(logger).log(level, message, *values)
-        except (
-            Exception
-        ):  # of a handler; it must not end a thread that others need. Handlers of Python print theirs too
+        except Exception:
+            # Of a handler. It must not end a thread that others need. Handlers of Python print theirs as well.
             if logging.raiseExceptions:
                 import traceback  # noqa: PLC0415 (few handlers fail)
 
