@@ -117,6 +117,13 @@ def test_what_is_no_number_is_refused_by_name(declared: Declared, wrong: Any) ->
         make_options(**{declared.name: wrong})
 
 
+@pytest.mark.parametrize("name", [name for name, declared in OPTIONS.items() if declared.type is bool])
+@pytest.mark.parametrize("wrong", ["no", None, 1])
+def test_what_is_neither_true_nor_false_is_refused_by_name(name: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: {wrong!r} is neither True nor False"):
+        make_options(**{name: wrong})
+
+
 @pytest.mark.parametrize("command", ["run", "shell", "warm", "serve", "mcp"])
 def test_a_command_has_every_option(command: str) -> None:
     found = actions(command)

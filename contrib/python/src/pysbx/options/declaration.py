@@ -137,6 +137,8 @@ class Declared(NamedTuple):
         """
         if self.choices and kept not in self.choices:
             raise wrong(self.name, f"{kept!r} is not one of {', '.join(self.choices)}")
+        if self.type is bool and not isinstance(kept, bool):
+            raise wrong(self.name, f"{kept!r} is neither True nor False")
         if self.option.check is not None:
             self.option.check(self.name, kept)
 
