@@ -338,6 +338,9 @@ def test_the_text_of_a_session_says_that_a_timeout_has_interrupted_it() -> None:
         (lambda session: session.run("1", argv="ab"), "argv: 'ab' is not a list"),
         (lambda session: session.run("1", argv=5), "argv: 5 is not a list"),
         (lambda session: session.run(5), "source: int is not the text"),
+        (lambda session: session.call(5), "function: int cannot be called"),
+        (lambda session: session.put_directory(5), "directory: 5 is neither"),
+        (lambda session: session.commit(5), "directory: 5 is neither"),
         (lambda session: session.call(len, "a", result=Path("typed")), "result: .* is not one of 'typed', 'pickle'"),
     ],
 )

@@ -148,10 +148,13 @@ def request_for(
     """Return the request for a call of a function: with its source, for tracebacks and the static analysis.
 
     Raises:
+        TypeError: it is no function, nor anything else that can be called.
         ValueError: there is no such result.
     """
     from pysbx.calls.pack import pack  # noqa: PLC0415 (cloudpickle: not needed to decorate a function)
 
+    if not callable(function):
+        raise TypeError(f"function: {type(function).__name__} cannot be called")
     check_result(result)
     request: Message = {
         "op": "call",

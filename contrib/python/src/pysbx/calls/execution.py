@@ -598,6 +598,7 @@ def run_chosen(
     from pysbx.container import ready  # noqa: PLC0415 (for the first call)
     from pysbx.container.process import Cancelled  # noqa: PLC0415 (for the first call)
 
+    module, name = as_text(module, "module"), as_text(name, "name")
     named = checked_files(files if files is not None else {})
     if not module and not name.startswith("-") and safe_name(name) == name and name not in named:
         named = CheckedFiles(named | {name: as_bytes(source, "source")})

@@ -143,7 +143,7 @@ class Filed(Core):
 
         left_out: list[str] = []
         with self._lock:
-            for files, programs in parts(files_of(directory, left_out)):
+            for files, programs in parts(files_of(as_text(directory, "directory"), left_out)):
                 self._put_files(files, programs)
         return tuple(left_out)
 
@@ -198,7 +198,7 @@ class Filed(Core):
             OSError: the directory cannot be opened.
         """
         with self._changes() as changes:
-            return changes.commit(directory, overwrite=overwrite)
+            return changes.commit(as_text(directory, "directory"), overwrite=overwrite)
 
     def discard(self) -> None:
         """Bring /work and /output back to the state of the start.
