@@ -16,6 +16,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -29,6 +30,7 @@ from pysbx.options.options import make_options
 from pysbx.service.connections import access, admission, json_bounds
 from pysbx.service.connections.problems import Problem
 from pysbx.service.http import idempotency
+from pysbx.service.observe.audit import Audit
 from pysbx.service.sandboxes import choices
 from pysbx.service.sandboxes.jobs import Jobs
 from tests.packages import make_wheel
@@ -284,6 +286,43 @@ def test_a_run_that_ends_while_the_server_stops_is_no_error() -> None:
         return await running
 
     assert asyncio.run(test()) == Execution()
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+def test_a_run_counts_once_also_if_its_client_goes_at_its_very_end(tmp_path: Path, given_up: bool) -> None:
+    path, begun, go = tmp_path / "audit.jsonl", threading.Event(), threading.Event()
+
+    def work(_: int) -> Execution:
+        begun.set()
+        assert go.wait(10)
+        return Execution()
+
+    async def test() -> None:
+        jobs = Jobs(1, audit=Audit(str(path)))
+        running = asyncio.ensure_future(jobs.run(work, make_options()))
+        await asyncio.to_thread(begun.wait)
+        if given_up:
+            running.cancel()
+            await asyncio.sleep(0)
+        go.set()
+        await asyncio.wait([running])
+        assert running.cancelled() == given_up
+        assert await jobs.close()
+
+    asyncio.run(test())
+    assert len(path.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("isolation", ["container", "process"])
+def test_what_is_known_of_a_run_that_was_given_up(isolation: Any) -> None:
+    cancel = os.eventfd(0)
+    with pytest.raises(Cancelled) as caught:
+        options = make_options(isolation=isolation)
+        run_chosen(options, SLEEP, cancel=cancel, begun=lambda _: os.eventfd_write(cancel, 1))
+    os.close(cancel)
+    done = caught.value.done
+    assert isinstance(done, Execution) and done.error is not None
+    assert (done.error.type, done.exit_code, done.isolation) == ("Cancelled", 137, isolation)
 
 
 def test_a_call_can_be_cancelled_before_its_container_is_there() -> None:

@@ -497,7 +497,6 @@ def execution(  # noqa: PLR0917 (each of another type)
     known = None if given is None else [*given, *(files if collect else ())]
     stdout, stdout_cut = container.streams.take(1)
     stderr, stderr_cut = container.streams.take(2)
-    cold = container.cold
     done = Execution(
         stdout=stdout,
         stderr=stderr,
@@ -506,22 +505,29 @@ def execution(  # noqa: PLR0917 (each of another type)
         left_out=left_out,
         uncollected=() if known is None else _uncollected(container, bundle, collect, known, files),
         usage=usage,
-        limits=dict(bundle.enforcement.by),
-        warm=container.warm,
-        isolation=bundle.options.isolation,
-        cold_reason=cold and cold.reason,
-        cold_code=cold and cold.code,
+        **_start_of(container, bundle),
         **fields,
     )
     _log(done)
     return done
 
 
+def _start_of(container: Container, bundle: Bundle) -> dict[str, Any]:
+    """Return the fields of an Execution about how its sandbox was made."""
+    cold = container.cold
+    return {
+        "limits": dict(bundle.enforcement.by),
+        "warm": container.warm,
+        "isolation": bundle.options.isolation,
+        "cold_reason": cold and cold.reason,
+        "cold_code": cold and cold.code,
+    }
+
+
 def note_cancelled(ended: Cancelled, container: Container, bundle: Bundle, usage: Usage) -> None:
     """Note how far a run had come that its caller has given up: its time counts all the same."""
     error = ExecutionError("Cancelled", "its caller has given it up")
-    by = dict(bundle.enforcement.by)
-    ended.done = Execution(exit_code=KILLED, error=error, usage=usage, limits=by, warm=container.warm)
+    ended.done = Execution(exit_code=KILLED, error=error, usage=usage, **_start_of(container, bundle))
     _log(ended.done)
 
 

@@ -91,7 +91,6 @@ class Jobs:
             waited: list[float] = []
             done = await self._run(work, waited, note)
             if isinstance(done, Execution):
-                note(done)
                 ran(span, done, waited[0])
             return done
 
@@ -111,13 +110,17 @@ class Jobs:
             self._meters.waited(who, seconds)
             if waited is not None:
                 waited.append(seconds)
+            run: object = None
             try:
-                return work(cancel.descriptor)
+                run = result = work(cancel.descriptor)
+                return result
             except Cancelled as ended:
-                if note is not None and isinstance(ended.done, Execution):  # the task that waited may be cancelled
-                    loop.call_soon_threadsafe(note, ended.done)
+                run = ended.done
                 raise
             finally:
+                # Not by the task that waits: it may be cancelled until the very end. It goes on after this.
+                if note is not None and isinstance(run, Execution):
+                    loop.call_soon_threadsafe(note, run)
                 with self._lock:
                     self._begun -= 1
 
