@@ -228,7 +228,25 @@ def test_one_user_too_many_is_told_and_each_may_interrupt(session: Sandbox) -> N
         assert error is not None and error.type == "KeyboardInterrupt"
         for one in attached:
             one.close()
+    wait_until(lambda: not session._reference._connections)
     assert Sandbox.attach(session.reference).run("1").value == "1"
+
+
+def test_an_interrupt_that_is_not_heard_does_not_end_the_session(
+    session: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attached, start = Sandbox.attach(session.reference), threading.Thread.start
+
+    def fails(thread: threading.Thread) -> None:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fails)
+    with pytest.raises(SandboxError, match=r"^the session cannot be interrupted: "):
+        attached.interrupt()
+    attached.interrupt()
+    assert attached.run("1").value == "1"
+    attached.close()
 
 
 @pytest.mark.parametrize("limit", ["NOFILE", "threads"])

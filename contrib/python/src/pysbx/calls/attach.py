@@ -41,7 +41,7 @@ UCRED = struct.Struct("=iII")  # unix(7), SO_PEERCRED
 LARGEST = 1 << 30
 # Processes that are attached at a time. Each may have a second connection, by which it interrupts.
 MOST = 16
-FULL = f"{MOST} processes use the session already, which is the most: close it in one of them"
+FULL = f"{MOST} processes use the session already, or interrupt it: close it in one of them, or try again"
 # Seconds before the next connection is accepted, after the program had no descriptor or thread for one.
 SHORTAGE_SEC = 0.1
 # Requests to the sandbox, and methods of the session. Others would change what the first process knows of it.
@@ -383,7 +383,12 @@ class Attached:
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the code that runs; see Sandbox.interrupt."""
-        self._answered(partial(self._link.call_beside, {"do": "interrupt"}))
+        if self._ended:
+            self._started()
+        try:
+            self._link.call_beside({"do": "interrupt"})
+        except ConnectionError as error:  # of this connection, not of the one that the session's other calls use
+            raise SandboxError(f"the session cannot be interrupted: {error}") from error
 
     def park(self) -> None:
         """Refuse: only the process that has started the session can."""
@@ -395,14 +400,10 @@ class Attached:
         raise SandboxError(ELSEWHERE)
 
     def _call(self, request: Message, on_output: Callable[[str, str], None] | None = None, passed: int = -1) -> Any:
-        return self._answered(partial(self._link.call, request, on_output, passed))
-
-    def _answered(self, call: Callable[[], Any]) -> Any:
-        """Return what a call of the other process returns."""
         if self._ended:
             self._started()
         try:
-            return call()
+            return self._link.call(request, on_output, passed)
         except ConnectionError:
             self._ended = self._ended or GONE
             self._started()
