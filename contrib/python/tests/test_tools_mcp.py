@@ -58,7 +58,7 @@ help(search)
     ("server", "reason"),
     [
         (StdioServerParameters(command="pysbx-no-such-program"), "the MCP server: .*pysbx-no-such-program"),
-        ("http://127.0.0.1:9/mcp", "MCP server 'http://127.0.0.1:9/mcp': All connection attempts failed"),
+        ("http://me:key@127.0.0.1:9/key?key=1", "^MCP server 'http://127.0.0.1:9': All connection attempts failed"),
     ],
 )
 def test_a_server_that_cannot_be_reached_is_named(server: Any, reason: str) -> None:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
+from urllib.parse import urlsplit
 
 from mcp import Client
 from mcp_types import AudioContent, CallToolResult, ImageContent, TextContent, Tool
@@ -80,8 +81,11 @@ class _Connection:
             parts: Any = (error,)
             while len(parts) == 1:  # a group, of the client's tasks
                 error, parts = parts[0], getattr(parts[0], "exceptions", ())
-            named = f"MCP server '{self._server}'" if isinstance(self._server, str) else "the MCP server"
-            failure = ConnectionError(f"{named}: {error or type(error).__name__}")
+            named = "the MCP server"
+            if isinstance(self._server, str):  # a URL, whose other parts may be secret
+                url = urlsplit(self._server)
+                named = f"MCP server '{url.scheme}://{url.netloc.rpartition('@')[2]}'"
+            failure = ConnectionError(f"{named}: {str(error) or type(error).__name__}")
             failure.__cause__ = error
             self._ready.set_exception(failure)
 
