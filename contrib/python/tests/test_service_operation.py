@@ -64,6 +64,7 @@ def test_metrics_take_no_slot(tmp_path: Path) -> None:
         lines = answer.iter_lines()  # without it, the connection is closed
         next(lines)
         assert service.post("/v1/run", code="1").status_code == 429
+        assert service.client.post("/metrics").status_code == 429
         assert numbers(service)["pysbx_running",] == 1
 
 

@@ -179,7 +179,7 @@ class Admission:
             if self._methods and scope["method"] not in self._methods:
                 detail = f"{scope['method']} is not among: {', '.join(self._methods)}"
                 raise Problem(PLAIN[405], detail, allow=self._methods)
-            if scope["path"] == NUMBERS:
+            if scope["path"] == NUMBERS and scope["method"] in SAFE:
                 await self._application(scope, receive, send)
                 return
             if self._taken >= self._slots:
