@@ -140,7 +140,9 @@ def test_the_files_of_put_are_the_start_and_discard_brings_it_back() -> None:
         assert session.files() == {"a": 3, "d/c": 5, "/output/b": 3}
         assert [session.get(name) for name in ("a", "/output/b")] == [b"one", b"two"]
         assert session.shell("pwd; ls").stdout.split() == ["/work", "a", "d"]
-        session.remove("a")
+        session.put({"e": "five"})
+        for name in ("a", "e/"):
+            session.remove(name)
         session.put({"d/c": "four"})
         assert session.changes() == []  # the caller has done this
         run(session, "open('own', 'w').write('x'); os.remove('d/c')")

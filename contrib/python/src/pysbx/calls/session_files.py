@@ -265,7 +265,7 @@ class Filed(Core):
         with self._lock:
             answer = self._exchange({"op": "remove", "path": name})
             check_file(answer, name)
-            for one in checked_files({name: b""}):
+            for one in checked_files({name.rstrip("/"): b""}):
                 self._baseline.files.pop(one, None)
 
     def install(self, *requirements: str) -> None:
