@@ -9,6 +9,7 @@ import contextvars
 import datetime
 import enum
 import functools
+import io
 import logging
 import sys
 import threading
@@ -31,6 +32,7 @@ from pysbx import (
     run_code_async,
     tool_stubs,
 )
+from pysbx.base import log
 from pysbx.calls import tool_calls
 from pysbx.calls.tool_calls import ToolHost, open_arguments
 from pysbx.inside.encode import encode
@@ -707,6 +709,24 @@ def test_a_handler_of_the_log_that_fails_stops_no_later_call(capsys: pytest.Capt
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)
     assert "ValueError: tool %s" in capsys.readouterr().err
+
+
+def test_the_log_of_a_program_whose_standard_error_nothing_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unread(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(text)
+
+    class Failing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise ValueError(record.msg)
+
+    logger, handler = logging.getLogger("pysbx.tool"), Failing(logging.INFO)
+    monkeypatch.setattr(sys, "stderr", Unread())
+    logger.addHandler(handler)
+    try:
+        log.write(log.TOOL, log.WARNING, "text")
+    finally:
+        logger.removeHandler(handler)
 
 
 def test_each_call_is_in_the_log_without_its_arguments(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,6 +6,7 @@ take time at each start.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 PACKAGE, RUN, INSTALL, TOOL = "pysbx", "pysbx.run", "pysbx.install", "pysbx.tool"
@@ -27,4 +28,5 @@ def write(logger: str, level: int, message: str, *values: object) -> None:
             if logging.raiseExceptions:
                 import traceback  # noqa: PLC0415 (few handlers fail)
 
-                traceback.print_exc()
+                with contextlib.suppress(OSError, ValueError):  # nothing reads standard error, or it is closed
+                    traceback.print_exc()
