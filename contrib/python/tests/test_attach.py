@@ -228,7 +228,9 @@ def test_one_user_too_many_is_told_and_each_may_interrupt(session: Sandbox) -> N
         assert error is not None and error.type == "KeyboardInterrupt"
         for one in attached:
             one.close()
-    wait_until(lambda: not session._reference._connections)
+    reference = session._reference
+    assert reference is not None
+    wait_until(lambda: not reference._connections)
     assert Sandbox.attach(session.reference).run("1").value == "1"
 
 

@@ -293,9 +293,9 @@ def test_arguments_and_names_of_files_are_texts_or_paths() -> None:
     with pytest.raises(TypeError, match=r"^files: 1 is neither a string nor a path"):
         run_code(show, files={1: "x"})
     assert run_code("print(__file__)", name=Path("b.py")).stdout == "/work/b.py\n"  # type: ignore[arg-type]
-    for option in ("name", "module"):
-        with pytest.raises(TypeError, match=rf"^{option}: 1 is neither a string nor a path"):
-            run_code(show, **{option: 1})
+    for given in {"name": 1}, {"module": 1}:
+        with pytest.raises(TypeError, match=r"^(name|module): 1 is neither a string nor a path"):
+            run_code(show, **given)
 
 
 def test_output_of_children_and_of_c_code_is_kept_in_order() -> None:
