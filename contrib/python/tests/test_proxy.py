@@ -556,7 +556,8 @@ def test_an_address_of_this_machine_needs_the_mark_of_a_private_one(address: str
     async def resolve(name: str, port: int) -> list[str]:
         return [address]
 
-    subprocess.run(["ip", "address", "add", address, "dev", "lo"], check=True)
+    # Without nodad, an address of IPv6 cannot be used at once.
+    subprocess.run(["ip", "address", "add", address, "dev", "lo", *["nodad"] * (":" in address)], check=True)
     try:
         with web_server(address) as port:
             asked = request(f"GET http://web.test:{port}/ HTTP/1.1\r\nHost: web.test:{port}\r\n\r\n")
