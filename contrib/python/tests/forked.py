@@ -27,6 +27,8 @@ SERVERS = ("pysbx.command.serve", "pysbx.service.asgi", "pysbx.service.mcp.tools
 # The limits that tests change for a server.
 LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_AS, resource.RLIMIT_NPROC, resource.RLIMIT_CORE)
 LONGEST = 1 << 17
+# Of the process that forks: a library may keep what it reads in it, as OpenSSL does, for all commands.
+ENVIRONMENT = dict(os.environ)
 
 
 @functools.cache
@@ -35,7 +37,8 @@ def _origin(*modules: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         number = theirs.fileno()
-        return ours, subprocess.Popen([sys.executable, __file__, str(number), *modules], pass_fds=[number])
+        command = [sys.executable, __file__, str(number), *modules]
+        return ours, subprocess.Popen(command, pass_fds=[number], env=ENVIRONMENT)
 
 
 class Forked(subprocess.Popen[str]):

@@ -121,6 +121,8 @@ def server(
     while " at " not in (said := process.stderr.readline()):
         early.append(said)
         if not said.startswith((USUAL, "DEBUG: ", *["WARNING: "] * warnings)):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(5)  # it may be writing why it ends
             process.kill()
             pytest.fail("".join(early) + process.stderr.read())
     found = Server(process, httpx.Client(verify=False), said.rpartition(" at ")[2].strip())
