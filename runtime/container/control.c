@@ -56,8 +56,7 @@ int container_kill(const struct runtime_options *rt, const char *id, int sig, bo
     if (sys_pidfd_send_signal(pidfd, sig, NULL, 0) < 0 && !(all && errno == ESRCH))
         return errno == ESRCH ? not_running(id, err)
                               : error_set(err, -errno, "send signal %d to container '%s'", sig, id);
-    /* The end of init ends the other processes only in a pid namespace of the container's own. */
-    bool rest = sig == SIGKILL && !s.record.has_init && s.record.cgroup.manager != CGROUP_MANAGER_DISABLED;
+    bool rest = sig == SIGKILL && s.record.shares_pids && s.record.cgroup.manager != CGROUP_MANAGER_DISABLED;
     return rest ? cgroup_kill(&s.record.cgroup, sig, err) : 0;
 }
 

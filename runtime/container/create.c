@@ -74,6 +74,7 @@ static void fill_record(struct creation *c, const struct create_options *options
         .no_new_keyring = options->no_new_keyring,
         .traceable = plan->traceable,
         .has_init = plan->process.first.wanted,
+        .shares_pids = (plan->namespaces.make & CLONE_NEWPID) == 0,
         .executes = c->goal == CREATION_RUNS && plan->has_process && executes_unasked(plan),
         .chrooted = (plan->namespaces.make & CLONE_NEWNS) == 0,
         .mount_namespace = joined_mount_namespace(plan),

@@ -235,6 +235,7 @@ static const struct {
     {"no-new-keyring", FIELD_BOOL, offsetof(struct record, no_new_keyring)},
     {"landlock-log", FIELD_BOOL, offsetof(struct record, landlock_log)},
     {"init", FIELD_BOOL, offsetof(struct record, has_init)},
+    {"shares-pids", FIELD_BOOL, offsetof(struct record, shares_pids)},
     {"cgroup-manager", FIELD_UINT, offsetof(struct record, cgroup.manager)},
     {"cgroup-mount", FIELD_STRING, offsetof(struct record, cgroup.mount)},
     {"cgroup-path", FIELD_STRING, offsetof(struct record, cgroup.path)},

@@ -51,6 +51,8 @@ struct record {
     bool no_new_keyring;
     bool traceable; /* container/tracing.h */
     bool has_init;  /* `pid` is a minimal init, whose first child is the program: container/first.h */
+    /* `pid` is not number 1 of a pid namespace, so its end does not end the container's other processes. */
+    bool shares_pids;
     /* The container has no mount namespace of its own. Its root is mounted at rootfs, and delete unmounts
      * it. */
     bool chrooted;

@@ -30,7 +30,7 @@ costs_are_expected() {
     costs_are_expected run run-filter run-devices
 }
 
-@test "exec, and create with start and delete, cost what the ledger says" {
+@test "exec, and create with start, kill and delete, cost what the ledger says" {
     costs_are_expected exec life
 }
 

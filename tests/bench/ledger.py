@@ -221,24 +221,22 @@ class Costs:
         ).stdout.replace(" ", ""):
             time.sleep(0.01)
 
-    def kill(self) -> None:
-        """End the container's program."""
-        run(self.command("kill", NAME, "KILL"))
-        self.wait_for("stopped")
-
     def life(self) -> Counter[str]:
-        """Count the sum of create, start and delete."""
+        """Count the sum of create, start, kill and delete."""
         create = self.command("create", "--bundle", str(self.folder / "idle"), NAME)
-        usages = [run(create), run(self.command("start", NAME))]
-        self.kill()
-        usages.append(run(self.command("delete", NAME)))
+        start, kill, delete = (
+            self.command(*words) for words in (["start", NAME], ["kill", NAME, "KILL"], ["delete", NAME])
+        )
+        usages = [run(create), run(start), run(kill)]
+        self.wait_for("stopped")
+        usages.append(run(delete))
         output = self.folder / "create"
         # strace ends with the container's process.
         with subprocess.Popen([*STRACE, output, *create], stdout=subprocess.DEVNULL):
             self.wait_for("created")
-            counts = self.trace(self.command("start", NAME))
-            self.kill()
-            counts += self.trace(self.command("delete", NAME))
+            counts = self.trace(start) + self.trace(kill)
+            self.wait_for("stopped")
+            counts += self.trace(delete)
         counts += count_calls(output)
         counts[FAULTS] = sum(usage.ru_minflt for usage in usages)
         counts[SWITCHES] = sum(usage.ru_nvcsw for usage in usages)
