@@ -15,7 +15,7 @@ from pysbx import Mount, Sandbox, SandboxError, SandboxPausedError
 from pysbx.base import trees
 from pysbx.base.runtime import build_snapshot
 from pysbx.calls import baseline
-from pysbx.calls.changes import SHOWN
+from pysbx.calls.changes import GIT_RUNS, SHOWN
 from pysbx.calls.differences import unified
 from pysbx.calls.prepare import prepare
 from pysbx.options.options import make_options
@@ -28,6 +28,10 @@ for name in ("objects", "refs"):
 pathlib.Path("bare/HEAD").write_text("ref: refs/heads/main")
 pathlib.Path("bare/config").write_text("[core]\\nbare=false\\nworktree=.\\nfsmonitor=\\"touch ../pwned; false\\"")
 pathlib.Path("HEAD").write_text("<head>")
+paths = [f"{name}/hooks/x" for name in (".g\\u200cit", "GIT~1", ".git. ", ".git::$DATA", "a\\\\.git")]
+for name in ["own.git/config", *paths]:
+    os.makedirs(os.path.dirname(name), exist_ok=True)
+    pathlib.Path(name).write_text("x")
 """
 # An agent does this with a repository.
 EDIT = """
@@ -169,6 +173,7 @@ def test_a_fork_has_changes_of_its_own() -> None:
 def test_a_commit_follows_no_link_and_refuses_by_name(tmp_path: Path) -> None:
     top, outside = make_repository(tmp_path / "repository"), tmp_path / "outside"
     outside.mkdir()
+    subprocess.run(["git", "init", "--quiet", "--bare", str(top / "own.git")], check=True)
     with Sandbox() as session:
         session.put_directory(top)
         run(session, EDIT + "os.makedirs('.git/hooks'); open('.git/hooks/pre-commit', 'w').write('#!/bin/sh')")
@@ -183,9 +188,9 @@ def test_a_commit_follows_no_link_and_refuses_by_name(tmp_path: Path) -> None:
         (top / "gone/file").write_text("mine")
         done = session.commit(top)
         other = "the host has another file there than the session had at its start: overwrite=True ignores that"
+        gits = [f"{name}/hooks/x" for name in (".g\u200cit", "GIT~1", ".git. ", ".git::$DATA", "a\\.git")]
         assert done.refused == {
-            ".git/hooks/pre-commit": "git runs programs of it: copy it by get() if you trust the code",
-            "bare/HEAD": "git runs programs of it: copy it by get() if you trust the code",
+            **dict.fromkeys((".git/hooks/pre-commit", "bare/HEAD", "own.git/config", *gits), GIT_RUNS),
             "l": "it is no regular file: link",
             "pipe": "it is no regular file: other",
             "led": "the host has a link, a directory or a special file there",
