@@ -137,6 +137,12 @@ def test_an_interrupt_between_runs_does_nothing() -> None:
         session.interrupt()
         assert session.run("x + 1").value == "42"
         assert session.run("signal.getsignal(signal.SIGINT) is signal.default_int_handler").value == "True"
+        container = session._container
+        assert container is not None
+        with pytest.MonkeyPatch.context() as patched:  # another thread parks it at this moment
+            patched.setattr(type(container), "has_begun", lambda _: setattr(session, "_container", None) or True)
+            session.interrupt()
+        session._container = container
 
 
 def test_interrupts_at_any_moment_leave_the_session() -> None:

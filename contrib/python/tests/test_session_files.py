@@ -72,7 +72,10 @@ def test_a_file_that_does_not_fit_leaves_nothing() -> None:
         ) as caught:
             session.put({"kept": "after", "small": "1", "large": "x" * (16 << 20)})
         assert caught.value.path == "large"
+        with pytest.raises(SandboxIsADirectoryError):  # for another of the files
+            session.put({"kept": "after", "both": "", "both/inner": ""})
         assert session.files() == {"kept": 6}
+        assert session.shell("rmdir both").exit_code == 0
         session.put("kept", "after")
         assert session.run("open('kept').read(), oct(os.stat('kept').st_mode), os.listdir()").value == (
             "('after', '0o100640', ['kept'])"

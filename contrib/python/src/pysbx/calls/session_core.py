@@ -179,9 +179,10 @@ class Core(ABC):
 
         While none runs nothing happens.
         """
+        container = self._container  # which another thread may be parking
         # An interpreter that is still starting would end.
-        if self._container is not None and self._container.has_begun():
-            self._container.interrupt()
+        if container is not None and container.has_begun():
+            container.interrupt()
 
     @property
     def _python(self) -> tuple[int, int] | None:

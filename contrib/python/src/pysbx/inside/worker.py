@@ -139,8 +139,6 @@ def no_file(error: Exception, **more: Any) -> Message:
 def prepare_file(path: str, content: bytes, number: int) -> tuple[str, str]:
     """Write a file beside another, whose place it takes; return the paths of both."""
     path = os.path.realpath(path)
-    if os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     made = f"{os.path.dirname(path)}/.put-{number}-{os.urandom(4).hex()}"
     try:
@@ -165,7 +163,9 @@ def put(request: Message) -> Message:
                 os.makedirs(beneath(name), exist_ok=True)
             else:
                 made.append((name, *prepare_file(beneath(name), content, number)))
-        for name, path, _ in made:
+        for name, path, target in made:
+            if os.path.isdir(target):  # perhaps for another of these files
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
             if name in request.get("executable", ()):
                 os.chmod(path, 0o755)
         while made:
