@@ -79,7 +79,11 @@ def text_of(result: CallToolResult) -> str:
 
 
 def begin(
-    *messages: dict[str, Any], arguments: tuple[str, ...] = (), version: str = "2025-06-18", **variables: str
+    *messages: dict[str, Any],
+    arguments: tuple[str, ...] = (),
+    version: str = "2025-06-18",
+    before: tuple[dict[str, Any], ...] = (),
+    **variables: str,
 ) -> subprocess.Popen[str]:
     """Start a server and send it messages, as a client that is less careful than the package's."""
     command, pipe = ["mcp", BEST_EFFORT, *arguments], subprocess.PIPE
@@ -89,8 +93,10 @@ def begin(
     about = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}
     assert process.stdout is not None
-    send(process, first)
-    assert answer_of(process)["id"] == 0  # from now on, what runs is ours
+    send(process, *before, first)
+    while (answer := answer_of(process))["id"] != 0:
+        assert "error" not in answer
+    assert "error" not in answer  # from now on, what runs is ours
     send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"}, *messages)
     return process
 

@@ -49,6 +49,23 @@ def test_a_client_that_knows_no_links_gets_the_address_of_a_file_as_text() -> No
     process.stdout.close()
 
 
+def test_a_client_that_has_waited_in_vain_for_server_discover_may_begin_with_initialize() -> None:
+    """The AI SDK waits 750 ms, in which no server starts, then goes on over the same connection."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+    }
+    probe = {"jsonrpc": "2.0", "id": "probe", "method": "server/discover", "params": {"_meta": meta}}
+    process = begin(run_of(1, "6 * 7"), before=(probe,))
+    assert answer_of(process)["result"]["structuredContent"]["value"] == "42"
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    assert process.wait(20) == 0
+    process.stdout.close()
+
+
 def test_a_server_answers_before_its_packages_are_installed(tmp_path: Path) -> None:
     make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
     code = "import thing; thing.version"

@@ -12,6 +12,7 @@ import base64
 import contextlib
 import functools
 import io
+import json
 import re
 import sys
 import time
@@ -371,13 +372,39 @@ class Server(MCPServer[Any]):
         low = self._lowlevel_server
         self.changes.tell_without_subscription(low)
         options = low.create_initialization_options(NotificationOptions(tools_changed=True))
-        async with stdio_server(cast("anyio.AsyncFile[str]", whole_lines())) as (read, write):
-            await low.run(read, write, options)
+        lines = whole_lines()
+        handshake: list[str] = []
+
+        async def before() -> AsyncIterator[str]:
+            async for line in lines:
+                if is_handshake(line):
+                    handshake.append(line)
+                    return
+                yield line
+
+        async def after() -> AsyncIterator[str]:
+            for line in handshake:
+                yield line
+            async for line in lines:
+                yield line
+
+        # A client that gets no answer to server/discover in time, as while this process starts, sends initialize next.
+        # The package mcp refuses that on the same connection.
+        for part in (before(), after()):
+            async with stdio_server(cast("anyio.AsyncFile[str]", part)) as (read, write):
+                await low.run(read, write, options)
 
     def tell_of(self, changes: Changes) -> None:
         """Let clients hear of changes of the tools."""
         self.changes = changes
         changes.serve(self._lowlevel_server)
+
+
+def is_handshake(line: str) -> bool:
+    """Say whether a line is the request that begins a connection of a version before 2026-07-28."""
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
+        return '"initialize"' in line and json.loads(line).get("method") == "initialize"
+    return False
 
 
 async def whole_lines() -> AsyncIterator[str]:
