@@ -211,8 +211,36 @@ def test_a_socket_is_its_users_and_one_servers(tmp_path: Path, capsys: pytest.Ca
     assert not path.exists()
 
 
+def test_a_request_may_end_before_the_server_stops(tmp_path: Path) -> None:
+    """SIGTERM: no new connections, and time for runs. A second one, or SIGINT, does not wait."""
+    for second in (None, signal.SIGTERM, signal.SIGINT):
+        with server("--drain", "60", listen=f"unix:{tmp_path}/s") as service, ThreadPoolExecutor(1) as pool:
+            service.run("1")
+            code = "import time; time.sleep(3); 6 * 7" if second is None else SLEEP
+            answer = pool.submit(service.post, "/v1/run", code=code)
+            wait_until(lambda: containers_of(service.process.pid) != [])
+            if second is not signal.SIGINT:
+                service.process.send_signal(signal.SIGTERM)
+                wait_until(lambda: _refuses(tmp_path / "s"))
+            if second is None:
+                assert answer.result().json()["value"] == "42"
+            else:
+                service.process.send_signal(second)
+                assert "stopping" in problem(answer.result())["title"]
+            assert service.process.wait(30) == 0
+
+
+def _refuses(path: Path) -> bool:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://x", timeout=0.5) as client:
+        try:
+            client.get("/health")
+        except httpx.TransportError:
+            return True
+    return False
+
+
 def test_stopping_ends_all_that_runs(tmp_path: Path) -> None:
-    with server("--at-once", "2", listen=f"unix:{tmp_path}/s") as service:
+    with server("--at-once", "2", "--drain", "0.5", listen=f"unix:{tmp_path}/s") as service:
         pid, place = service.process.pid, start(service)
         events, code = {"Accept": "text/event-stream"}, {"code": f"print('up', flush=True); {SLEEP}"}
         with (

@@ -20,7 +20,7 @@ from pysbx.service.connections.access import Access, Address
 from pysbx.service.connections.admission import Application
 from pysbx.service.connections.connection_limits import Bounds, make_bounds, reserved
 from pysbx.service.connections.listener import Listener
-from pysbx.service.connections.protocol import HEAD_SEC, Protocol
+from pysbx.service.connections.protocol import IDLE_SEC, Protocol
 from pysbx.service.connections.tls import Certificate
 from pysbx.service.observe import log
 from pysbx.service.observe.access_log import AccessLog
@@ -40,6 +40,7 @@ SOCKET_SIZE = 1 << 16
 NAMES = {"http": "HTTP service", "mcp": "MCP server"}
 # Runs are told to end first, so that their requests get answers.
 SHUTDOWN_SEC = 5
+DRAIN_SEC = 0.05
 
 
 class _Server(uvicorn.Server):
@@ -59,9 +60,10 @@ class _Server(uvicorn.Server):
         self._tokens = tokens
         self._tls = tls
         self._audit = parts.audit
-        self.wants_files = False  # set by a signal, in whose handler no lock may be taken
+        # Set by signals, in whose handlers no lock may be taken.
+        self.wants_files = self.in_a_hurry = False
         self._greeting = greeting
-        self._stop = parts.stop
+        self._parts = parts
         self._log = parts.log
         self._bounds = bounds
         self._doors: list[Listener] = []
@@ -109,11 +111,21 @@ class _Server(uvicorn.Server):
         else:
             package.info("the tokens were read again")
 
+    async def _drain(self) -> None:
+        """Take no further request, and give the calls of the others time to end."""
+        for connection in tuple(self.server_state.connections):
+            connection.shutdown()
+        clock = asyncio.get_running_loop().time
+        until = clock() + self._parts.drain_sec
+        while self._parts.jobs.busy and not self.in_a_hurry and clock() < until:
+            await asyncio.sleep(DRAIN_SEC)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         systemd.notify("STOPPING=1")
-        await self._stop()
         for door in self._doors:
             door.close()
+        await self._drain()
+        await self._parts.stop()
         await super().shutdown(sockets)
 
 
@@ -143,12 +155,13 @@ def _serve(  # noqa: PLR0917 (the parts of a server, each of another type)
         # Otherwise uvicorn would believe every process of this machine, or those of $FORWARDED_ALLOW_IPS.
         proxy_headers=bool(trusted),
         forwarded_allow_ips=list(trusted),
-        timeout_keep_alive=int(HEAD_SEC),
+        timeout_keep_alive=int(IDLE_SEC),
         timeout_graceful_shutdown=SHUTDOWN_SEC,
     )
     server = _Server(config, greeting, parts, bounds, tls=tls, tokens=tokens)
 
-    def leave(*_: object) -> None:
+    def leave(number: int, _: object) -> None:
+        server.in_a_hurry = server.should_exit or number == signal.SIGINT
         server.should_exit = True
 
     def renew(*_: object) -> None:

@@ -24,8 +24,10 @@ from pysbx.service.connections.rate import Rate
 from pysbx.service.connections.slices import Intake
 
 # Seconds until a connection has to have sent the head of its first request, or, once it has begun it, of another.
-# Between two requests uvicorn waits for as long.
 HEAD_SEC = 5.0
+# Seconds between two requests. Most proxies close an idle connection after a minute; a proxy that is first loses no
+# request.
+IDLE_SEC = 75.0
 # Seconds for a client to notice that it got an answer before it has sent all of its body. If the connection closed at
 # once, TCP could lose the answer; if it were read for ever, it would last for ever.
 LINGER_SEC = 5.0
@@ -67,7 +69,7 @@ class Protocol(H11Protocol, Guest):
         self.app = self._answer
         self._application = config.loaded_app
         self._door = door
-        self._since = self.loop.time()
+        self._since, self._patience_sec = self.loop.time(), HEAD_SEC
         self._lines = 0
         self._has_begun = self._has_left = False
         self._sending: Rate | None = None
@@ -117,7 +119,7 @@ class Protocol(H11Protocol, Guest):
             self._sending, self._since = None, now
         self._taken = taken
         since = self.waiting_since
-        if since is not None and now - since > HEAD_SEC and not self.transport.is_closing():
+        if since is not None and now - since > self._patience_sec and not self.transport.is_closing():
             self._end_waiting()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
@@ -142,7 +144,7 @@ class Protocol(H11Protocol, Guest):
             self.flow.pause_reading()
             return False
         if not self._has_begun:
-            self._has_begun, self._since = True, self.loop.time()
+            self._has_begun, self._since, self._patience_sec = True, self.loop.time(), HEAD_SEC
         super().data_received(part)
         if self.conn.their_state is not h11.IDLE:
             self._lines = 0
@@ -171,6 +173,7 @@ class Protocol(H11Protocol, Guest):
             self.loop.call_later(LINGER_SEC, self._close_unread, self.cycle)
         elif self.cycle.response_complete:
             self._has_begun = bool(self.conn.trailing_data[0])
+            self._patience_sec = HEAD_SEC if self._has_begun else IDLE_SEC
 
     def _close_unread(self, cycle: Any) -> None:
         if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:

@@ -139,6 +139,11 @@ class Jobs:
                 raise Problem(STOPPING, "the sandbox was ended") from None
             raise
 
+    @property
+    def busy(self) -> bool:
+        """Whether there are calls that are carried out or wait for a thread."""
+        return bool(self._running)
+
     async def aside(self, work: Callable[[], T]) -> T:
         """Run work outside of the event loop, if its time grows with the size of a request or answer."""
         return await asyncio.get_running_loop().run_in_executor(self._aside, work)

@@ -44,6 +44,7 @@ class Settings:
         sessions: the most there may be.
         idle_sec: seconds after which an unused session ends.
         park_sec: seconds after which an unused session is parked, or None.
+        drain_sec: seconds for the calls of callers to end by themselves, if the server is told to stop.
         connections: the most there may be, or None: see bounds.
         connections_per_peer: the same, of one address.
         request_mb: MiB that a request may have.
@@ -71,6 +72,7 @@ class Settings:
     sessions: int = 16
     idle_sec: float = 600.0
     park_sec: float | None = None
+    drain_sec: float = 5.0
     connections: int | None = None
     connections_per_peer: int | None = None
     request_mb: int = 8
@@ -98,8 +100,9 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name}: {value} is not a positive number")
-        if self.waiting < 0:
-            raise ValueError(f"waiting: {self.waiting} is negative")
+        for name in ("waiting", "drain_sec"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}: {getattr(self, name)} is not zero or more")
         for name in self.compatible:
             if name not in COMPATIBLE:
                 raise ValueError(f"compatible: '{name}' is not one of: {', '.join(COMPATIBLE)}")
@@ -148,7 +151,7 @@ class State:
         )
         self.meters.watch("sessions", lambda: len(self.sessions))
         self.probe = Probe(self.offer, self.preparation)
-        self.slots = settings.at_once + settings.waiting
+        self.slots, self.drain_sec = settings.at_once + settings.waiting, settings.drain_sec
         self.all_ended = True
 
     async def check(self, body: bytes) -> None:
