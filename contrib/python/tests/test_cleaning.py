@@ -116,7 +116,7 @@ def test_a_session_whose_program_was_killed_with_its_watcher(tmp_path: Path, mon
 
 def test_the_command(wheels: Path, capsys: pytest.CaptureFixture[str]) -> None:
     install(wheels, "thing")
-    assert main(["clean", "dependencies", "images"]) == 0
+    assert main(["clean", "dependencies", "images", "--size", "inf"]) == 0
     assert capsys.readouterr().out == ""
     assert main(["clean", "dependencies", "--all", "--json"]) == 0
     (removed,) = json.loads(capsys.readouterr().out)

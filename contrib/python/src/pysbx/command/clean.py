@@ -43,7 +43,7 @@ def clean(arguments: argparse.Namespace) -> int:
     removed = cleaning.clean(
         arguments.kinds or tuple(cleaning.KINDS),
         days=0.0 if arguments.all else days,
-        size=None if size is None or arguments.all else int(size * 2**20),
+        size=None if size is None or arguments.all else size * 2**20,
         dry_run=arguments.dry_run,
     )
     if arguments.json:

@@ -142,7 +142,7 @@ def items(kinds: Iterable[str] = tuple(KINDS)) -> list[Item]:
     return sorted(found, key=lambda item: item.used, reverse=True)
 
 
-def chosen(found: Iterable[Item], days: float, size: int | None) -> list[Item]:
+def chosen(found: Iterable[Item], days: float, size: float | None) -> list[Item]:
     """Return the items to be removed.
 
     Args:
@@ -174,7 +174,7 @@ def _sweep() -> None:
 
 
 def clean(
-    kinds: Iterable[str] = tuple(KINDS), *, days: float = 30.0, size: int | None = None, dry_run: bool = False
+    kinds: Iterable[str] = tuple(KINDS), *, days: float = 30.0, size: float | None = None, dry_run: bool = False
 ) -> list[Item]:
     """Remove what was unused for long or takes too much space; return it.
 
