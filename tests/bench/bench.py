@@ -142,17 +142,12 @@ def count_syscalls(samples: Samples, runtime: Runtime, blocks: list[Block], scra
     return counts
 
 
-def find_runtimes(ours: str, before: str | None, reference: str, scratch: Path) -> list[Runtime]:
-    """Return ours first and the reference last. An earlier build and the host's runtimes are in between."""
-    paths = {
-        OURS: ours,
-        BEFORE: before,
-        "crun": shutil.which("crun"),
-        "runc": shutil.which("runc"),
-        REFERENCE: reference,
-    }
-    if paths["crun"] == reference:
-        del paths["crun"]
+def find_runtimes(options: argparse.Namespace, scratch: Path) -> list[Runtime]:
+    """Return ours first and the reference last. Those that nothing judges are in between."""
+    hosts = {} if options.judge else {name: shutil.which(name) for name in ("crun", "runc")}
+    if hosts.get("crun") == options.reference:
+        del hosts["crun"]
+    paths = {OURS: options.runtime, BEFORE: options.before, **hosts, REFERENCE: options.reference}
     return [Runtime(key, path, scratch / f"state-{key}") for key, path in paths.items() if path]
 
 
@@ -217,7 +212,7 @@ def main() -> int:
     subprocess.run(importing, stdout=subprocess.DEVNULL, check=True)
     with tempfile.TemporaryDirectory(dir=STATES) as folder:
         scratch = Path(folder)
-        runtimes = find_runtimes(options.runtime, options.before, options.reference, scratch)
+        runtimes = find_runtimes(options, scratch)
         try:
             report = collect(runtimes, options.rootfs, options.output, scratch, options.rounds)
             if options.judge and report.worse():  # by chance?
