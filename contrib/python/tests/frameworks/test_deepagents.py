@@ -1,5 +1,7 @@
 """The standard tests that LangChain has for sandboxes of deepagents, as they are."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 import asyncio

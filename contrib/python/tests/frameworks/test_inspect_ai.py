@@ -1,5 +1,6 @@
 """The checks that Inspect has for its sandboxes, as they are; the provider is found by its entry point."""
 
+# once: an adapter says the same to its framework as root
 # slow: its tests of time limits wait for half a minute
 
 from __future__ import annotations

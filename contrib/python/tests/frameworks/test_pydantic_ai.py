@@ -1,5 +1,7 @@
 """The conformance suite that Pydantic AI has for backends of workspaces, as it is."""
 
+# once: an adapter says the same to its framework as root
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
