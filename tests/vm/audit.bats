@@ -22,7 +22,7 @@ pysbx_sandbox_t shadow_t file'
     local log=$BATS_TEST_TMPDIR/log
     # Provoke a denial here, so that an audit log without entries fails the test.
     echo content >"$HOME/given"
-    expect 1 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given
+    fails 1 "permission denied" podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given
     rm "$HOME/given"
     # shellcheck disable=SC2317 # called by wait_for
     logged() {

@@ -7,7 +7,7 @@ load vm.bash
 # Only the BPF program decides, not the policy of SELinux.
 privileged_by_label=(--security-opt label=disable)
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "podman run --cap-add MKNOD: a node can be created, but not opened" {
     needs_root
     expect 1 podman run --rm --network none "${privileged_by_label[@]}" --cap-add MKNOD "$BUSYBOX" \

@@ -4,6 +4,7 @@
 
 load vm.bash
 
+# bats test_tags=all
 @test "podman run --pids-limit: a fork bomb stops there, and is removed within seconds" {
     start_sleeper --name bomb --pids-limit 30
     podman exec --detach bomb sh -c 'f() { f | f & }; f'

@@ -44,6 +44,7 @@ teardown() {
     prints "" runtime list --quiet
 }
 
+# bats test_tags=all
 @test "run: a file of linux.resources.unified that the kernel does not have" {
     make_bundle true
     edit_config 'resources["unified"] = {"memory.no_such_file": "1"}'

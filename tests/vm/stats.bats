@@ -3,6 +3,7 @@
 
 load vm.bash
 
+# bats test_tags=all
 @test "podman stats: limit of memory and number of processes" {
     start_sleeper --name sleeper --memory 64m
     prints "67108864 1" podman stats --no-stream --no-reset --format '{{.MemLimit}} {{.PIDs}}' sleeper
