@@ -247,6 +247,8 @@ def test_the_description_says_all_that_a_generated_client_needs(service: Server)
     assert set(places["get_file"]["responses"]["200"]["content"]) == binary
     for name in ("run", "run_in_session"):
         assert set(places[name]["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
+    posts = [methods["post"] for methods in about["paths"].values() if "post" in methods]
+    assert all(post["parameters"][-1]["name"] == "Idempotency-Key" for post in posts)
     for place in places.values():
         problems = place["responses"]["default"]["content"]["application/problem+json"]
         assert problems["schema"]["$ref"] == "#/components/schemas/Problem"

@@ -38,6 +38,14 @@ PROBLEM: dict[int | str, Json] = {
     }
 }
 
+# Of each POST: see idempotency.py.
+KEY: Json = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "the same request with the same key gets the first answer for a minute, and runs once",
+    "schema": {"type": "string", "pattern": "^[!#-~]{1,255}$"},
+}
+
 
 class Problem(BaseModel):
     """The failure, its reason and the remedy: see RFC 9457."""
@@ -94,6 +102,9 @@ class Described(FastAPI):
                 _bound(schema.get("properties", {}), self.most)
             parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             assert self.openapi_schema is not None
+            for methods in self.openapi_schema["paths"].values():
+                if "post" in methods:
+                    methods["post"].setdefault("parameters", []).append(KEY)
             # Either of the two: at a Unix socket a caller needs no token.
             self.openapi_schema["security"] = [{"token": []}, {}]
         return self.openapi_schema
