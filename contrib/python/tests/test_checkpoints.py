@@ -116,8 +116,18 @@ def test_several_forks_share_one_file_of_memory(session: Sandbox, monkeypatch: p
     for fork in forks:
         fork.close()
     assert descriptors() == before
-    more = session.fork(6)  # two rounds of starts
+    steps: list[str] = []
+    for step in Sandbox._begin_saved, Sandbox._continue:
+
+        def noted(*arguments: Any, step: Any = step) -> None:
+            steps.append(step.__name__)
+            step(*arguments)
+
+        monkeypatch.setattr(Sandbox, step.__name__, noted)
+    more = session.fork(6)
     assert [value(fork, "len(x)") for fork in more] == ["200000"] * 6
+    begin, go_on = "_begin_saved", "_continue"
+    assert steps == [*[begin] * 4, *[go_on, begin] * 2, *[go_on] * 4]  # one that goes on lets the next one begin
     for fork in more:
         fork.close()
     assert session.fork(0) == []

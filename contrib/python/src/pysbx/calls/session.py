@@ -13,6 +13,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from pysbx.base.option_names import current
@@ -135,12 +136,11 @@ class Sandbox(Filed):
             for one in made[:1]:
                 one._expect(self)
             with self._capture("forked") as saved:
-                for first in range(0, len(made), AT_ONCE):
-                    some = made[first : first + AT_ONCE]
-                    for one in some:
-                        one._begin_saved(saved)
-                    for one in some:
-                        one._continue(saved, "forked")
+                for begins, goes_on in zip_longest(made, [*[None] * (AT_ONCE - 1), *made]):
+                    if begins is not None:
+                        begins._begin_saved(saved)
+                    if goes_on is not None:
+                        goes_on._continue(saved, "forked")
         except BaseException:
             for one in made:
                 one.close()
