@@ -67,7 +67,7 @@ def test_there_is_nothing_of_the_host_but_the_interpreter(tmp_path: Path) -> Non
     assert ast.literal_eval(said("print([one for one in os.walk('/sys') if one[2]])")) == [
         ("/sys/devices/system/cpu", [], ["online"])
     ]
-    settings = ["fonts", "group", "hosts", "ld.so.cache", "matplotlibrc", "nsswitch.conf", "passwd"]
+    settings = ["group", "hosts", "ld.so.cache", "nsswitch.conf", "passwd"]
     settings += sorted({Path(mount.target).parts[2] for mount in certificates(network=False)})
     settings += [name for name in ("mime.types",) if Path("/etc", name).exists()]
     found = ast.literal_eval(said("print(sorted(os.listdir('/etc')))"))

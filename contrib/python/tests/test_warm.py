@@ -324,6 +324,18 @@ def test_calls_share_a_snapshot_if_no_import_sees_their_difference(tmp_path: Pat
     assert snapshots() == before
 
 
+def test_calls_with_other_mounts_share_a_snapshot_whose_import_looks_as_matplotlib(tmp_path: Path) -> None:
+    (tmp_path / "settings.py").write_text(
+        "import os\nfound = [os.stat(os.environ[name]) for name in ('MATPLOTLIBRC', 'FONTCONFIG_FILE')]\n"
+    )
+    (tmp_path / "settings.py").chmod(0o644)
+    mods = Mount(str(tmp_path), "/mods")
+    common = SandboxOptions(preload=["settings"], env={"PYTHONPATH": "/mods"})
+    assert build_snapshot(str(prepare(make_options(**common, mounts=[mods])).path)) == ""
+    options = make_options(**common, mounts=[mods, Mount(str(tmp_path), f"/{tmp_path.name}")], warm="require")
+    assert run_chosen(options, "import settings\n1").error is None
+
+
 def test_calls_share_a_snapshot_whose_import_looks_at_files_of_the_sandbox(tmp_path: Path) -> None:
     (tmp_path / "looks.py").write_text(
         "import os, pwd\nwith open('/etc/hosts') as file: hosts = file.read()\n"

@@ -63,16 +63,6 @@ OPENED = {"open": (1, 2), "openat": (2, 3)}
 # Refused as by a file system that has none. Then cp -p, sed -i and install, which try to set an ACL, set the mode. Any
 # other error ends them.
 ATTRIBUTES = ("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr")
-# The fonts of the system, with the families that serif and its like stand for.
-FONTS = (
-    '<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">\n'
-    "<fontconfig><dir>/usr/share/fonts</dir><cachedir>/tmp</cachedir>"
-    + "".join(
-        f'<include ignore_missing="yes">/usr/share/fontconfig/conf.avail/{name}.conf</include>'
-        for name in ("45-latin", "60-latin", "65-nonlatin")
-    )
-    + "</fontconfig>\n"
-)
 # A second barrier, which mounts cannot change. It is best effort, because older kernels support less of it.
 LANDLOCK: Json = {
     "filesystem": {"read": ["/"], "write": [*TEMPORARY, "/dev/shm"]},
@@ -90,9 +80,6 @@ FILES = {
     "etc/group": f"sandbox:x:{SANDBOX_ID}:\n",
     "etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-    "etc/matplotlibrc": "backend: agg\n",
-    # matplotlib runs fc-list, which prints an error if the file is missing.
-    "etc/fonts/fonts.conf": FONTS,
 }
 
 
@@ -233,8 +220,9 @@ def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]
         "PIP_ROOT_USER_ACTION": "ignore",
         # Debian's pip would explain how to protect the system (PEP 668), of which nothing is left after the sandbox.
         "PIP_BREAK_SYSTEM_PACKAGES": "1",
-        # Its backend is not in MPLBACKEND, which would take precedence over that of a Jupyter kernel.
-        "MATPLOTLIBRC": "/etc/matplotlibrc",
+        # Its backend is not in MPLBACKEND, which would take precedence over that of a Jupyter kernel. All roots have
+        # one file, and one for the fc-list that it runs, because an import of matplotlib sees their inodes.
+        "MATPLOTLIBRC": payload.TARGET + payload.FIGURES,
         # Files that an import creates there are no condition of a snapshot: the next sandbox does not need them.
         "MPLCONFIGDIR": "/dev/shm/matplotlib",
         **dict.fromkeys(CPU_COUNTS, str(limits.cpus(options))),
@@ -242,6 +230,8 @@ def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]
     # Those of an image that the sandbox does not set itself. The language is the image's.
     ignored = {*variables, *NOT_THE_CALLERS, "PYTHONPATH"} - {"LANG"}
     variables.update((name, value) for name, value in interpreter.variables if name not in ignored)
+    if not interpreter.root:
+        variables["FONTCONFIG_FILE"] = payload.TARGET + payload.FONTS
     if options.allow_network.kind == "none":
         variables["PIP_RETRIES"] = "1"  # it names the reason in a tenth of the time
     elif interpreter.root:

@@ -161,8 +161,8 @@ def _configuration(
         "scope": ["abstract-unix-socket", "signal"],
         "enforcement": "required",
     }
-    moved = {payload.TARGET + payload.PROGRAMS: package + payload.PROGRAMS}
-    moved |= {payload.TARGET: package, "/work": f"{HOME}/{WORK}", "/tmp": f"{HOME}/{TEMPORARY}"}
+    moved = {payload.TARGET + part: package + part for part in ("", payload.PROGRAMS, payload.FIGURES, payload.FONTS)}
+    moved |= {"/work": f"{HOME}/{WORK}", "/tmp": f"{HOME}/{TEMPORARY}"}
     moved["/dev/shm/matplotlib"] = f"{HOME}/{TEMPORARY}/matplotlib"
     variables = [f"{VARIABLE}={HOME}"]
     path = [moved.get(part, part) for part in bundle.directories(options, paths)]

@@ -33,6 +33,7 @@ PROGRAM = f"from {MODULE}.worker import main; main()"
 SEPARATORS = " ,"
 LIBRARIES = ("cloudpickle", "msgpack")
 PROGRAMS = f"/{MODULE}/programs"
+FIGURES, FONTS = f"/{MODULE}/matplotlibrc", f"/{MODULE}/fonts.conf"
 SETTLED_SEC = 2.0
 PROXIES = "/run/pysbx-proxies"
 
