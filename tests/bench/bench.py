@@ -143,7 +143,7 @@ def count_syscalls(samples: Samples, runtime: Runtime, blocks: list[Block], scra
 
 
 def find_runtimes(options: argparse.Namespace, scratch: Path) -> list[Runtime]:
-    """Return ours first and the reference last. Those that nothing judges are in between."""
+    """Return ours first and the reference last. In between are runtimes that no bound judges."""
     hosts = {} if options.judge else {name: shutil.which(name) for name in ("crun", "runc")}
     if hosts.get("crun") == options.reference:
         del hosts["crun"]
