@@ -139,8 +139,13 @@ def test_an_interrupt_between_runs_does_nothing() -> None:
         assert session.run("signal.getsignal(signal.SIGINT) is signal.default_int_handler").value == "True"
         container = session._container
         assert container is not None
-        with pytest.MonkeyPatch.context() as patched:  # another thread parks it at this moment
-            patched.setattr(type(container), "has_begun", lambda _: setattr(session, "_container", None) or True)
+
+        def has_begun(_: object) -> bool:  # and another thread parks it at this moment
+            session._container = None
+            return True
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(type(container), "has_begun", has_begun)
             session.interrupt()
         session._container = container
 
