@@ -28,10 +28,13 @@ from pysbx import (
     SandboxError,
     SandboxFileNotFoundError,
     SandboxPausedError,
+    run_code,
 )
 from pysbx.base.directories import run_directory
 from pysbx.calls import attach
 from pysbx.frameworks.workspace import Workspace
+from pysbx.network.proxy import directory_for
+from pysbx.options.options import make_options
 from tests.servers import wait_until
 
 GONE = "the process that has started it has ended, or has closed it"
@@ -176,9 +179,20 @@ def test_the_reference_ends_with_its_process_or_session() -> None:
     with pytest.raises(SandboxError, match=GONE):
         Sandbox.attach(reference)
     attached.close()
-    session = Sandbox()
+    session = Sandbox(allow_network="localhost")
+    fresh = run_directory() / SOCKETS / f"{reference}.sock"  # left by the one that was killed
+    proxies = directory_for(make_options(allow_network=["example.org"]).allow_network.entries)
+    lefts = run_directory() / "forwards/left.sock", proxies / "4194305", fresh.with_name("pysbx-left.sock")
+    for left in lefts:
+        left.parent.mkdir(mode=0o700, exist_ok=True)
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(left))
+        os.utime(left, (1, 1))
     mine = session.reference
-    assert not (run_directory() / SOCKETS / f"{reference}.sock").exists()  # left by the one that was killed
+    session.forward(8000).close()
+    assert run_code("1", allow_network=["example.org"]).error is None
+    assert not any(map(Path.exists, lefts)) and fresh.exists()  # whose program may begin to listen
+    fresh.unlink()
     other = Sandbox.attach(mine)
     session.close()
     with pytest.raises(SandboxError, match=GONE):

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +22,8 @@ from pysbx.errors import SandboxStartupError
 # Directories, separated by colons, to which no other user has access although their modes say otherwise. For example,
 # all may write to a volume of a pod, but only its containers see it.
 TRUSTED = "PYSBX_TRUSTED_DIRECTORIES"
+# Seconds until a socket that was bound listens, or never will.
+BOUND_SEC = 10.0
 
 
 def _is_replaceable(parent: Path) -> bool:
@@ -134,6 +137,26 @@ def run_directory() -> Path:
             "no directory is writable for the bundles of sandboxes: mount a file system at /tmp, or set XDG_RUNTIME_DIR"
         ) from error
     return private_directory(_own_below(Path(top)))
+
+
+def remove_left_sockets(directory: Path) -> None:
+    """Remove the sockets of programs that were killed. A program that has just bound one may not listen yet."""
+    import socket  # noqa: PLC0415 (few programs need it)
+
+    above = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # a path may be longer than unix(7) allows
+    try:
+        for path in directory.iterdir():
+            with socket.socket(socket.AF_UNIX) as tried, contextlib.suppress(OSError):
+                about = path.lstat()
+                if not stat.S_ISSOCK(about.st_mode) or about.st_mtime > time.time() - BOUND_SEC:
+                    continue
+                tried.setblocking(False)
+                try:
+                    tried.connect(f"/proc/self/fd/{above}/{path.name}")
+                except ConnectionRefusedError:
+                    path.unlink(missing_ok=True)
+    finally:
+        os.close(above)
 
 
 @cache

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import msgpack
 
 from pysbx import errors
-from pysbx.base.directories import private_directory, run_directory
+from pysbx.base.directories import private_directory, remove_left_sockets, run_directory
 from pysbx.calls.changes import Change, Commit, Sides
 from pysbx.calls.execution import Execution, ExecutionError
 from pysbx.container.container import Message, Usage
@@ -143,7 +143,7 @@ class Reference:
         self._connections: set[socket.socket] = set()
         self._listener = socket.socket(socket.AF_UNIX)
         try:
-            _remove_left()
+            remove_left_sockets(_directory())
             self._listener.bind(str(self._path))
             os.chmod(self._path, 0o600)
             self._listener.listen(MOST)
@@ -244,24 +244,6 @@ def _about(session: Any) -> Message:
     plain = {name: value for name, value in vars(options).items() if isinstance(value, (int, float, str))}
     state = {"paused": session.paused, "parked": session.parked}
     return {"options": plain, "network": options.allow_network.kind, **state}
-
-
-def _is_served(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as tried:
-        tried.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            try:
-                tried.connect(str(path))
-            except (ConnectionRefusedError, FileNotFoundError):
-                return False
-    return True
-
-
-def _remove_left() -> None:
-    """Remove the sockets of programs that were killed."""
-    for path in _directory().glob("pysbx-*.sock"):
-        if not _is_served(path):
-            path.unlink(missing_ok=True)
 
 
 class _Link:

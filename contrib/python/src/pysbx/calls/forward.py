@@ -17,7 +17,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from pysbx.base.directories import private_directory, run_directory
+from pysbx.base.directories import private_directory, remove_left_sockets, run_directory
 from pysbx.errors import SandboxError
 
 PORT = struct.Struct("!I?")  # and whether the connection waits for a server
@@ -154,7 +154,9 @@ class Forward:
             SandboxError: there is no private directory for it.
         """
         self.port = port
-        self.path = str(private_directory(run_directory() / "forwards") / f"{secrets.token_hex(8)}.sock")
+        directory = private_directory(run_directory() / "forwards")
+        remove_left_sockets(directory)
+        self.path = str(directory / f"{secrets.token_hex(8)}.sock")
         self._forwarder: Forwarder | None = None
         self.listener = socket.socket(socket.AF_UNIX)
         try:

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pysbx.base.directories import locked, private_directory, run_directory
+from pysbx.base.directories import locked, private_directory, remove_left_sockets, run_directory
 from pysbx.errors import with_extra
 from pysbx.network import relay
 from pysbx.network.host_rules import (
@@ -457,6 +457,7 @@ def _start(hosts: tuple[Entry, ...], secrets: tuple[Secret, ...], trusted: str, 
     directory = directory_for(hosts, secrets, trusted)
     path = directory / str(process)
     path.unlink(missing_ok=True)
+    remove_left_sockets(directory)
     proxy = Proxy(hosts)
     for own in _owned.values():
         if own.path == directory:
