@@ -9,10 +9,6 @@ start_sleeping() {
     runtime run --detach --bundle bundle "$1" </dev/null >/dev/null 2>&1
 }
 
-status_is() {
-    [[ $(runtime state "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == "$2" ]]
-}
-
 @test "--version: name, commit, specification and features, a line each" {
     expect 0 runtime --version
     [[ ${lines[0]} =~ ^pysbx-runtime\ version\ [0-9]+\.[0-9]+\.[0-9]+(\.dev[0-9]+)?$ ]]

@@ -25,10 +25,6 @@ at_once() {
     rm status.*
 }
 
-status_of_box() {
-    [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == "$1" ]]
-}
-
 sum_of_runtime() {
     sha256sum "$RUNTIME"
 }
@@ -94,7 +90,7 @@ PYTHON
     for round in {1..15}; do
         [[ $(at_once 3 runtime create --bundle bundle box) == "1x0 2x1" ]]
         [[ $(grep -l "already exists" error.* | wc -l) == 2 ]]
-        status_of_box created
+        status_is box created
         runtime delete --force box
     done
 }
@@ -247,10 +243,10 @@ start_second_thread() {
     make_bundle_of_second_thread
     for command in "kill box KILL" "delete --force box"; do
         start_second_thread
-        status_of_box running
+        status_is box running
         # shellcheck disable=SC2086 # words
         expect 0 runtime $command
-        [[ $command != kill* ]] || { wait_for status_of_box stopped; runtime delete box; }
+        [[ $command != kill* ]] || { wait_for status_is box stopped; runtime delete box; }
         check_untouched
     done
 }
@@ -263,9 +259,9 @@ start_second_thread() {
     # systemd had removed it sooner.
     expect 0 strace -q -o trace -P ./cgroup.procs -e inject=openat:error=ENOENT "$RUNTIME" kill --all box KILL
     grep -q 'openat(.*cgroup.procs.*INJECTED' trace
-    status_of_box running
+    status_is box running
     expect 0 runtime kill --all box KILL
-    wait_for status_of_box stopped
+    wait_for status_is box stopped
     runtime delete box
 }
 
@@ -318,7 +314,7 @@ start_second_thread() {
     make_bundle sleep 1000
     create_box
     expect 0 runtime kill box KILL
-    wait_for status_of_box stopped
+    wait_for status_is box stopped
     fails 1 "it is stopped, not created" timeout 60 "$RUNTIME" start box
 }
 
@@ -337,7 +333,7 @@ start_second_thread() {
         [[ $(readlink "/proc/$pid/exe") == "/memfd:pysbx-init (deleted)" && $(readlink "/proc/$pid/cwd") == / ]]
     fi
     expect 0 runtime start box
-    wait_for status_of_box stopped
+    wait_for status_is box stopped
     [[ $(<out) == $'0\n1\n2\n3' ]] || { cat out; return 1; }
 }
 
@@ -395,7 +391,7 @@ start_second_thread() {
     make_bundle_with 'linux["cgroupsPath"] = "/shared"' sleep 1000
     start_box
     fails 1 "cgroup '/shared' is in use: it has processes" runtime create --bundle bundle second </dev/null
-    status_of_box running
+    status_is box running
     runtime delete --force box
 }
 
@@ -451,7 +447,7 @@ assert got == want'
     runtime pause box
     fails 1 "it is paused" runtime delete box
     expect 0 runtime kill box KILL
-    wait_for status_of_box stopped
+    wait_for status_is box stopped
     expect 0 runtime delete box
     start_box
     runtime pause box

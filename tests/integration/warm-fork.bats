@@ -34,10 +34,6 @@ $1"
     }
 }
 
-status_is() {
-    [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == "$1" ]]
-}
-
 # Print the fork's pid on the host.
 parked() {
     local init
@@ -57,7 +53,7 @@ continue_as_fork() {
 # Let the first process continue, and wait for its end.
 release() {
     touch shared/release
-    wait_for status_is stopped
+    wait_for status_is box stopped
 }
 
 # Compare two continuations of one snapshot and their original process, in a container of this image.
@@ -131,7 +127,7 @@ print(steps)'
     rm shared/parked
     runtime run --detach --bundle bundle --snapshot one fork </dev/null >fork.out 2>&1
     wait_for test -s shared/parked
-    init=$(runtime state fork | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')
+    init=$(state_of fork pid)
     expect 0 runtime warm save fork "$(cut -d ' ' -f 1 "/proc/$init/task/$init/children")" two
     for _ in 1 2; do
         prints "['first', 'fork', 'deeper']" runtime run --bundle bundle --snapshot two deeper </dev/null
@@ -285,7 +281,7 @@ wait()'
     fails 1 "container 'none' does not exist" runtime warm save none "$(parked)" saved
     [[ ! -s saved ]]
     # All of them are alive.
-    status_is running
+    status_is box running
     fork=$(parked)
     runtime kill box KILL
     expect 1 runtime warm save box "$fork" saved

@@ -241,7 +241,7 @@ process["args"] = ["python3", "-c", "from forking import fork, wait\nimport runp
     : >stdin
     runtime_marked run --detach >session.out 2>&1
     wait_for test -s shared/parked || { cat session.out && return 1; }
-    init=$(runtime state "$(mark id)" | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')
+    init=$(state_of "$(mark id)" pid)
     fork=$(cut -d ' ' -f 1 "/proc/$init/task/$init/children")
     env "CALLER=$(mark caller)" "$RUNTIME" --log "log-$(mark caller-argument)" warm save "$(mark id)" "$fork" saved
     touch shared/release

@@ -82,9 +82,19 @@ start_box() {
     }
 }
 
+# Print a property of a container's state: state_of NAME PROPERTY
+state_of() {
+    runtime state "$1" | python3 -IS -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$2"
+}
+
 # Print the pid of the container's first process.
 pid_of_box() {
-    runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
+    state_of box pid
+}
+
+# Assert the status of a container.
+status_is() {
+    [[ $(state_of "$1" status) == "$2" ]]
 }
 
 # Assert that the configuration, after a change with the arguments of "configure" if there are any, is refused with this
