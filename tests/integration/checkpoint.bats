@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # checkpoint, restore: a Python program that waits in __pysbx_park__ continues in a new container; pysbx-runtime(8).
 # images: python
+# once: a process is saved and continued in the same way in both modes
 
 load ../lib/warm.bash
 
@@ -24,10 +25,6 @@ $1"
     }
 }
 
-status_is() {
-    [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == "$1" ]]
-}
-
 # Print the files of the checkpoint.
 files() {
     find image -type f | sort
@@ -49,6 +46,7 @@ refused() {
     [[ ! -e image ]]
 }
 
+# bats test_tags=user
 @test "a program goes on in new containers, with its memory, directory and umask, and can be saved again there" {
     parked 'numbers = [1]
 os.chdir("/usr"), os.umask(0o027)
@@ -59,7 +57,7 @@ while park():
     if not sys.stdin.read(): break'
     prints '' checkpoint
     stderr_is_empty
-    status_is stopped
+    status_is box stopped
     [[ $(<out) == parks ]]
     for _ in 1 2; do
         prints "[1, 1] /usr 0o27" restore
@@ -107,11 +105,11 @@ log.write("restored"), log.close()'
 print("restored", park())'
     runtime pause box
     expect 0 checkpoint --leave-running
-    status_is paused
+    status_is box paused
     expect 1 checkpoint --image-path /proc/1/none
-    status_is paused
+    status_is box paused
     expect 0 checkpoint
-    status_is stopped
+    status_is box stopped
     prints "restored True" restore
 }
 
@@ -127,13 +125,14 @@ print(park(), count(), libc.sem_post(memory), libc.pthread_join(thread, None), c
     prints "True 2 0 0 1" restore
 }
 
+# bats test_tags=user
 @test "--leave-running: the container goes on beside its copies, whose random numbers differ" {
     parked 'import random, uuid
 print("parks", flush=True)
 copy = park()
 print("copy" if copy else "first", random.getrandbits(64), os.urandom(8), uuid.uuid4(), flush=True)'
     expect 0 checkpoint --leave-running
-    status_is running
+    status_is box running
     for _ in 1 2; do
         expect 0 restore
         [[ $output == copy* ]]
@@ -201,7 +200,7 @@ print("parks", flush=True)
 time.sleep(1000)'
     refused "does not wait in __pysbx_park__: see Checkpoints in pysbx-runtime(8)"
     runtime kill box KILL
-    wait_for status_is stopped
+    wait_for status_is box stopped
     refused "it is stopped"
     runtime delete box
     refused "container 'box' does not exist"
@@ -266,7 +265,7 @@ print("restored", park())'
     expect 1 bash -c 'ulimit -f 1000; "$@"' _ "$RUNTIME" --root "$RUNTIME_STATE" checkpoint --image-path image box
     stderr_has "write the snapshot"
     files | diff listed -
-    status_is running
+    status_is box running
     prints "restored True" restore
 
     expect 137 strace -q -o trace -e 'inject=/^renameat:signal=KILL:when=1' "$RUNTIME" --root "$RUNTIME_STATE" \
@@ -296,6 +295,7 @@ print("restored", park())'
     prints "restored True" restore
 }
 
+# bats test_tags=user
 @test "a directory that is damaged, of another program, open to others, or without a checkpoint is refused" {
     parked 'print("parks", flush=True)
 print("restored", park())'
