@@ -125,7 +125,7 @@ table.TABLE.update(dict.fromkeys(range(300000))); print(len(table.TABLE), table.
     module memory_calls.py <"$TESTS/warm/memory_calls.py"
     module sitecustomize.py <<<'import memory_kept'
     preload json
-    same /modules/memory_calls.py
+    same /modules/memory_calls.py mapping buffer # of each kind one: the calls are the same as for an import
     output_has "mapping: MADV_DONTNEED 0 0 5a*1 00*2 5a*1"
 }
 

@@ -1,6 +1,8 @@
 """Give memory of an import to every call that a program, a C library or an allocator can make.
 
 Print the result, the error number, the signal and the content. Each call has a process of its own.
+
+usage: memory_calls.py [REGION...]
 """
 
 import ctypes
@@ -175,7 +177,8 @@ def from_outside(region: str, address: int) -> None:
 
 
 sys.stdout.flush()
-for region, address in REGIONS.items():
+for region in sys.argv[1:] or REGIONS:
+    address = REGIONS[region]
     say(region, content(address, 4 * PAGE))
     for advice in ADVICE:
         advise(region, address, advice)
