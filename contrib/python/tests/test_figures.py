@@ -89,9 +89,8 @@ def test_a_figure_of_a_matplotlib_that_the_program_imports(program: str, names: 
 @pytest.mark.parametrize(
     "preload",
     [
-        *(pytest.param(name, marks=pytest.mark.all) for name in ("matplotlib", "matplotlib.pylab")),
+        *(pytest.param(name, marks=pytest.mark.all) for name in ("matplotlib", "matplotlib.pylab", "pandas.plotting")),
         "matplotlib.figure",
-        "pandas.plotting",
     ],
 )
 def test_a_figure_of_a_preloaded_matplotlib(preload: str, virtualenv: str) -> None:
