@@ -116,9 +116,13 @@ use_other_build() {
 }
 
 # Assert that no snapshot of the bundle can be built, for this reason, that the program runs nevertheless, and that the
-# status file has the reason. The runtime has left before imports that cannot be continued.
+# status file has the reason. The runtime has left before imports that cannot be continued. The first time in a test, a
+# required warm start fails with it too.
 is_cold_because() {
-    fails 1 "$1" warm -c 'print("ran")'
+    if [[ ! -e required || $1 == *"imports cannot be continued"* ]]; then
+        fails 1 "$1" warm -c 'print("ran")'
+        : >required
+    fi
     prints ran either -c 'print("ran")'
     [[ $1 == *"imports cannot be continued"* || $(<status) == "cold "[a-z]*" "*"$1"* ]] || { cat status && return 1; }
 }
