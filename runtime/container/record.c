@@ -459,10 +459,11 @@ int record_parse(struct arena *a, char *text, struct record *out, struct error *
     make_room(a, text, out);
     for (char *line = text, *next; *line != '\0'; line = next) {
         char *end = strchrnul(line, '\n');
-        next = *end == '\0' ? end : end + 1;
+        bool whole = *end != '\0'; /* half a path could be that of something else, such as a cgroup */
+        next = end + whole;
         *end = '\0';
         char *value = strchr(line, ' ');
-        if (value == NULL)
+        if (value == NULL || !whole)
             return error_set(err, -EINVAL, "the container's state record is damaged at '%.32s'", line);
         *value++ = '\0';
         unescape(value);

@@ -39,12 +39,13 @@ static void test_numbers(void)
 static void test_lines(void)
 {
     struct record record;
-    ok(parse("oci-version 1\nbundle /b\ncreated now\nannotation k\nvalue a\\nb\\\\\nid c1", &record) == 0,
-       "the last line needs no newline");
-    is_str(record.id, "c1", "… and counts");
+    ok(parse("oci-version 1\nbundle /b\ncreated now\nannotation k\nvalue a\\nb\\\\\nid c1\n", &record) == 0,
+       "lines are read");
     ok(record.annotations.count == 1, "one annotation");
     is_str(record.annotations.items[0].value, "a\nb\\", "escapes are undone");
-    is_int(parse("id", &record), -EINVAL, "a line without a value is refused");
+    is_int(parse("id\n", &record), -EINVAL, "a line without a value is refused");
+    is_int(parse(NEEDED "cgroup-path /", &record), -EINVAL, "as is half a line");
+    is_str(error.text, "the container's state record is damaged at 'cgroup-path /'", "… which is named");
     is_int(parse("id c1\n", &record), -EINVAL, "a record that is not complete is refused");
     is_int(parse("", &record), -EINVAL, "as is an empty one");
 }
