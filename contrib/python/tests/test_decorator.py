@@ -250,6 +250,7 @@ def test_the_traceback_of_an_inner_function_shows_its_line_too() -> None:
         outer()
     assert f'File "{__file__}"' in caught.value.traceback_str
     assert "in inner\n    return 1 / 0\n" in caught.value.traceback_str
+    assert caught.value.traceback_str.strip() in getattr(caught.value, "__notes__", ())  # Python 3.11 prints them
 
 
 def test_time_is_limited_by_the_clock() -> None:

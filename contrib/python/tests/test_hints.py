@@ -213,6 +213,21 @@ def test_a_file_whose_name_is_misspelt_was_meant() -> None:
         assert done.error is not None and str(done.error.hint).startswith(meant)
 
 
+def test_a_module_of_the_callers_is_no_package_to_install() -> None:
+    files = {"app/own.py": "", "src/part/__init__.py": "", "one.py": "import two\nx = 1", "two.py": "from one import x"}
+    expected = {
+        "import own": "module 'own' is in the directory 'app'",
+        "import part": "module 'part' is in the directory 'src'",
+        "import six_": "module 'six_' is not in the sandbox",
+        "import one": "two modules import each other",
+        "from two import y": "two modules import each other",
+        "import app.own; from app.own import z": "the file has no such name",
+    }
+    for source, meant in expected.items():
+        done = run_code(source, files=files)
+        assert done.error is not None and str(done.error.hint).startswith(meant), source
+
+
 def test_a_program_that_is_missing_is_no_file_of_the_callers() -> None:
     for call in ("subprocess.run(['none-such'])", "os.execvp('none-such', ['x'])"):
         done = run_code(f"import os, subprocess; {call}")

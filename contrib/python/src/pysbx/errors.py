@@ -78,7 +78,8 @@ class SandboxExecutionError(SandboxError):
     Attributes:
         error_type: name of the exception's class inside, such as "ValueError".
         error_message: its text.
-        traceback_str: the traceback as Python prints it, of the sandboxed frames only.
+        traceback_str: the traceback as Python prints it, of the sandboxed frames only. It is a note of the exception
+            too, so Python 3.11 prints it with that of your program.
         hint: what to try, or None.
         exit_code: exit code of the process, 0 to 255, if the process ended before it answered; otherwise None.
         crash: the signal that ended the process, and what is known of its cause; "" if none did.
@@ -97,6 +98,8 @@ class SandboxExecutionError(SandboxError):
         self.error_type = error_type
         self.error_message = error_message
         self.traceback_str = traceback_str
+        if traceback_str:
+            self.__notes__ = [traceback_str.rstrip("\n")]
         self.hint = hint
         self.exit_code = exit_code
         self.crash = crash
