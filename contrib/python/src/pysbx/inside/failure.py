@@ -59,11 +59,13 @@ def is_of_program(error: BaseException, tb: TracebackType | None) -> bool:
 
 
 def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
-    """Return the names that the missing name of an error may mean, or the line of a SyntaxError."""
+    """Return the names that the missing name of an error may mean, the line of a SyntaxError, or places of a module."""
     if isinstance(error, SyntaxError):
         return [error.text[:MAX_LINE]] if type(error.text) is str else []
     if isinstance(error, FileNotFoundError):
         return os.listdir(os.path.dirname(error.filename) or ".") if type(error.filename) is str else []
+    if isinstance(error, ModuleNotFoundError):
+        return _places(error.name.partition(".")[0]) if type(error.name) is str else []
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     if isinstance(error, NameError) and tb is not None:
@@ -72,6 +74,17 @@ def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
     if isinstance(error, AttributeError) and getattr(error, "obj", None) is not None:
         return dir(error.obj)
     return []
+
+
+def _places(module: str) -> list[str]:
+    """Return the directories that have a module, at most two levels below the working directory."""
+    found = []
+    for folder, inner, files in os.walk("."):
+        if f"{module}.py" in files or os.path.isfile(f"{folder}/{module}/__init__.py"):
+            found.append(folder[2:])
+        if folder.count("/") == 2:
+            inner.clear()
+    return [folder for folder in found if folder]
 
 
 def _line(error: BaseException, tb: TracebackType | None, source: str) -> int | None:

@@ -187,6 +187,8 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     top = module.partition(".")[0]
     if top == "pysbx":
         return "code in a sandbox has no sandboxes of its own: pass it plain values"
+    if place := next(iter(names), ""):  # below the working directory
+        return f"module '{module}' is in the directory '{place}': sys.path.insert(0, '{place}') before the import"
     words = current()
     if "own" in words.options:  # the files of a server are none of its callers'
         path = words.own_file(top) if top.isidentifier() else ""
@@ -198,10 +200,9 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     part = top.isidentifier() and top != module and module not in PACKAGES
     if part or (top in sys.stdlib_module_names and top not in PACKAGES):
         return f"module '{module}' {NO_PART if part else PART_OF_PYTHON}"
-    if top not in KNOWN_MODULES and (meant := closest(top, KNOWN_MODULES, cutoff=0.8)):
-        return f"module '{module}' is not in the sandbox: {meant}"
+    meant = "" if top in KNOWN_MODULES else closest(top, KNOWN_MODULES, cutoff=0.8)
     package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
-    return f"module '{module}' is not in the sandbox: {words.package(package)}"
+    return f"module '{module}' is not in the sandbox: {meant or words.package(package)}"
 
 
 def _not_installed(match: re.Match[str], names: Iterable[str]) -> str:
@@ -257,6 +258,8 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("ImportError", r"(?:.*: )?No module named '?(?P<name>[\w.]+)(?:'\)|$)", _missing_module),  # of python3 -m
     ("ImportError", OPTIONAL, _missing_module),
     *((kind, TO_INSTALL, _to_install) for kind in ("ImportError", "ModuleNotFoundError", "ModuleUpgradeRequiredError")),
+    ("ImportError", r"cannot import name .*circular import", "two modules import each other: import inside a function"),
+    ("ImportError", r"cannot import name .*\(/(?:work|output)/", "the file has no such name: define it there"),
     ("ImportError", r"cannot import name '(?P<name>[^']+)'", "this version of the package has no such name"),
     ("CalledProcessError", r"Command .*\bpip3?\b[' ,]+install\b(?P<rest>.*)' returned", _not_installed),
     ("KeyError", r"", "test with `in`, or use .get(key)"),
