@@ -166,6 +166,13 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("OSError", "[Errno 97] Address family not supported by protocol", 'allow_network=["host.example"]'),
         ("OSError", "[Errno 97] Address family not supported by protocol", 'allow_network="localhost"'),
         ("OSError", "[Errno 30] Read-only file system: '/x'", "/work"),
+        (
+            "OSError",
+            "object-store error: Generic HTTP error\n    0: client error (Connect)\n    1: dns error",
+            "no network",
+        ),
+        ("OSError", "AWS Error NETWORK_CONNECTION: curlCode: 6, Could not resolve hostname", "no network"),
+        ("Error", 'install the extension\nFailed to download extension "httpfs" at URL "http://x"', "no network"),
         ("IndentationError", "unexpected indent (<sandbox>, line 2)", "textwrap.dedent"),
     ],
 )

@@ -82,8 +82,11 @@ NO_NAMES = (
     "the sandbox has no DNS: only clients that use the proxy of HTTP_PROXY and ALL_PROXY reach a host, "
     "as aiohttp's ClientSession(trust_env=True) does"
 )
-# The words of drivers of databases.
-NOT_FOUND = r".*(?:could not translate host name|[Nn]ame resolution|Name or service not known)"
+# The words of drivers of databases, of polars and pyarrow for URLs, and of duckdb, which would need an extension.
+NOT_FOUND = (
+    r".*(?:could not translate host name|[Nn]ame resolution|Name or service not known|Could not resolve host|dns error"
+    r"|Failed to download extension)"
+)
 NO_FILE = "a sandbox has files of its own: {files}"
 NO_DIRECTORY = "; or, to write it, make its directory first: os.makedirs()"
 NOT_ALLOWED = "the host is not among {hosts}"
@@ -276,8 +279,13 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("gaierror", r"", NO_NETWORK),
     ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", NO_NETWORK),
     ("ConnectError", r".*\[Errno (-\d|97|101)\]", NO_NETWORK),
-    *((kind, NOT_FOUND, NO_NETWORK) for kind in ("ConnectionError", "ClientConnectorError", "ClientConnectorDNSError")),
-    ("OperationalError", NOT_FOUND, NO_NETWORK),
+    *(
+        (kind, NOT_FOUND, NO_NETWORK)
+        for kind in (
+            *("ConnectionError", "ClientConnectorError", "ClientConnectorDNSError", "OperationalError"),
+            *("OSError", "Error", "IOException"),
+        )
+    ),
     *((kind, PRIVATE, "the host is in a private network: {private}") for kind in REFUSED),
     *((kind, ELSEWHERE, "the name leads to this machine, or to none: use another name") for kind in REFUSED),
     *((kind, r".*403[: ].*is not among the hosts of this sandbox", NOT_ALLOWED) for kind in REFUSED),
