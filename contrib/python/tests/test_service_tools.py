@@ -22,8 +22,12 @@ SEARCH = {
     "name": "search",
     "description": "Search the library.",
     "parameters": {
-        "properties": {"query": {"type": "string", "description": "words"}, "limit": {"type": "integer"}},
-        "required": ["query"],
+        "properties": {
+            "query": {"type": "string", "description": "words"},
+            "limit": {"type": "integer"},
+            "order": {"type": "string", "default": "name"},
+        },
+        "required": ["query", "order"],  # as zod has it: what has a default, too
     },
 }
 TOKENS = ("first-token-for-tests-only", "second-token-for-tests-only")
@@ -67,7 +71,7 @@ def test_code_calls_a_tool_of_the_caller(service: Server) -> None:
     done = run(service, "/v1/run", answer, code=code, tools=[SEARCH])
     assert done["value"] == "(['CAF\xc9', None, 1.5], 'B')"
     assert calls == [("search", {"query": "caf\xe9", "limit": 3}), ("search", {"query": "b"})]
-    assert "search(query: str, *, limit: int = None)" in done["stdout"] and "Search the library." in done["stdout"]
+    assert "search(query: str, *, limit: int = None, order: str = 'name')\n    Search the library." in done["stdout"]
 
 
 @pytest.mark.parametrize(

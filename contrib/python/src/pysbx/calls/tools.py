@@ -224,7 +224,9 @@ def _type_of(schema: Any) -> str:
 def signature_of(schema: Mapping[str, Any]) -> inspect.Signature:
     """Return the signature of a tool by its schema. A parameter that may be left out is given by name only."""
     properties = schema.get("properties") or {}
-    required = set(schema.get("required") or ())
+    # Some generators, such as zod, call what has a default required, too.
+    optional = {name for name, about in properties.items() if isinstance(about, Mapping) and "default" in about}
+    required = set(schema.get("required") or ()) - optional
     named = {name: about for name, about in properties.items() if name.isidentifier() and not keyword.iskeyword(name)}
     made = [
         inspect.Parameter(
