@@ -254,6 +254,8 @@ def test_the_description_says_all_that_a_generated_client_needs(service: Server)
         assert problems["schema"]["$ref"] == "#/components/schemas/Problem"
     told = problem(service.post("/v1/run", nothing=1))
     assert set(about["components"]["schemas"]["Problem"]["required"]) == set(told)
+    for name in ("RunRequest", "Tool", "Parameters", "Problem"):
+        assert not [one for one in about["components"]["schemas"][name]["properties"].values() if "default" in one]
     assert about["security"] == [{"token": []}, {}]
     assert about["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
 

@@ -99,7 +99,12 @@ class Described(FastAPI):
             parts = super().openapi()["components"]
             parts["schemas"]["Problem"] = Problem.model_json_schema()
             for schema in parts["schemas"].values():
-                _bound(schema.get("properties", {}), self.most)
+                members = schema.get("properties", {})
+                _bound(members, self.most)
+                # Of requests, and of Problem. openapi-typescript takes a member with a default for one that is there.
+                if "additionalProperties" in schema:
+                    for member in members.values():
+                        member.pop("default", None)
             parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             assert self.openapi_schema is not None
             for methods in self.openapi_schema["paths"].values():
