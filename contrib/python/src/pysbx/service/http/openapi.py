@@ -43,7 +43,7 @@ KEY: Json = {
     "name": "Idempotency-Key",
     "in": "header",
     "description": "the same request with the same key gets the first answer for a minute, and runs once",
-    "schema": {"type": "string", "pattern": "^[!#-~]{1,255}$"},
+    "schema": {"type": "string", "pattern": '^"?[!#-~]{1,255}"?$'},
 }
 
 
