@@ -13,9 +13,10 @@ import pytest
 
 from pysbx import Mount, Sandbox, SandboxError, SandboxPausedError
 from pysbx.base import trees
+from pysbx.base.placing import GIT_RUNS
 from pysbx.base.runtime import build_snapshot
 from pysbx.calls import baseline
-from pysbx.calls.changes import GIT_RUNS, SHOWN
+from pysbx.calls.changes import SHOWN
 from pysbx.calls.differences import unified
 from pysbx.calls.prepare import prepare
 from pysbx.options.options import make_options
@@ -173,6 +174,7 @@ def test_a_fork_has_changes_of_its_own() -> None:
 def test_a_commit_follows_no_link_and_refuses_by_name(tmp_path: Path) -> None:
     top, outside = make_repository(tmp_path / "repository"), tmp_path / "outside"
     outside.mkdir()
+    (top / "kept/HEAD").mkdir()
     subprocess.run(["git", "init", "--quiet", "--bare", str(top / "own.git")], check=True)
     with Sandbox() as session:
         session.put_directory(top)

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
+from pysbx.base.placing import GIT_RUNS
 from pysbx.base.text import visible
 from tests.forked import Forked
 
@@ -223,9 +224,14 @@ def test_what_cannot_be_written_to_the_output_is_named_and_the_rest_is_there(
         directory.mkdir(parents=True)
     (out / "file").write_text("mine")
     (out / "link").symlink_to(elsewhere)
+    (out / "own.git").mkdir()
+    (out / "own.git/HEAD").write_text("ref: refs/heads/main")
+    (out / "bare").symlink_to("own.git")
     source = """
 import os
-for name in ('file/below', 'file/far/below', 'directory', 'link/x', 'link/far/x', 'new/x'):
+for name in (
+    '.git/config', 'bare/config', 'file/below', 'file/far/below', 'directory', 'link/x', 'link/far/x', 'new/x'
+):
     os.makedirs(os.path.dirname(f'/output/{name}'), exist_ok=True)
     open(f'/output/{name}', 'w').write('theirs')
 """
@@ -235,6 +241,7 @@ for name in ('file/below', 'file/far/below', 'directory', 'link/x', 'link/far/x'
     assert (out / "file").read_text() == "mine"
     assert list(elsewhere.iterdir()) == []
     assert sorted(done.stderr.splitlines()) == [
+        *(f"pysbx: --output: '{out}/{name}/config' is not written: {GIT_RUNS}" for name in (".git", "bare")),
         f"pysbx: --output: '{out}/directory' is not written: Is a directory",
         f"pysbx: --output: '{out}/file/below' is not written: '{out}/file' exists and is not a directory",
         f"pysbx: --output: '{out}/file/far/below' is not written: '{out}/file' exists and is not a directory",

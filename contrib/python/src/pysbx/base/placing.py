@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -17,6 +18,13 @@ from pysbx.base.beneath import O_PATH
 
 PLACE = O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# A repository's own directory has programs that git runs: hooks, and commands in its settings. Any directory with a
+# file HEAD like this one may be such a directory: see git-config(1), safe.bareRepository. Some file systems find it by
+# other names too, as git knows: they fold case, drop characters that are not shown, or have short names.
+REPOSITORY, HEAD = (".git", "git~1"), re.compile(rb"ref:\s*refs/|[0-9a-fA-F]{40}")
+SEPARATOR, DROPPED = re.compile(r"[/\\]"), re.compile(r":.*|[^!-~]", re.DOTALL)
+GIT_RUNS = "git runs programs of such a directory: copy it by hand if you trust the code"
+HEAD_SIZE = 1 << 20
 MODE, EXECUTABLE = 0o666, 0o777  # the umask is the caller's
 
 
@@ -47,6 +55,36 @@ def above(top: int, path: str, *, make: bool) -> Iterator[trees.Place]:
         yield trees.Place(path, here, name)
     finally:
         os.close(here)
+
+
+def refuse_git(top: int, path: str, content: bytes | None) -> None:
+    """Refuse a path in a directory that git takes for its own, or would take for it with this content.
+
+    Args:
+        top: a descriptor of the directory that the path is beneath.
+        path: relative, without "..".
+        content: of the file; None if it is removed.
+
+    Raises:
+        OSError: with the reason.
+    """
+    names = [DROPPED.sub("", name).rstrip(".") for name in SEPARATOR.split(path.lower())]
+    is_head = names[-1] == "head" and content is not None and HEAD.match(content)
+    if is_head or not set(names).isdisjoint(REPOSITORY):
+        raise OSError(0, GIT_RUNS)
+    while path:
+        path = path.rpartition("/")[0]
+        if _has_head(top, path):
+            raise OSError(0, GIT_RUNS)
+
+
+def _has_head(top: int, directory: str) -> bool:
+    """Tell whether a directory of the host has a file HEAD as git wants it; a link and a large file count too."""
+    try:
+        with above(top, f"{directory}/HEAD".lstrip("/"), make=False) as place:
+            return HEAD.match(trees.read(place, HEAD_SIZE)) is not None
+    except OSError as error:
+        return error.errno in (errno.ELOOP, errno.EFBIG)
 
 
 def state(place: trees.Place) -> os.stat_result | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,16 +27,10 @@ from pysbx.options.options import Options
 
 # Bytes of a file that is compared by lines, and of the files of one request.
 SHOWN, PART = 1 << 20, 16 << 20
-# A repository's own directory has programs that git runs: hooks, and commands in its settings. Any directory with a
-# file HEAD like this one may be such a directory: see git-config(1), safe.bareRepository. Some file systems find it by
-# other names too, as git knows: they fold case, drop characters that are not shown, or have short names.
-REPOSITORY, HEAD = (".git", "git~1"), re.compile(rb"ref:\s*refs/|[0-9a-fA-F]{40}")
-SEPARATOR, DROPPED = re.compile(r"[/\\]"), re.compile(r":.*|[^!-~]", re.DOTALL)
 # A file at the start and now, each None if there is none; or why they are not compared.
 Sides = tuple[bytes | None, bytes | None] | str
 LOST = "its content at the start was not kept"
 UNREAD = "it cannot be read"
-GIT_RUNS = "git runs programs of it: copy it by get() if you trust the code"
 
 
 @dataclass(frozen=True)
@@ -224,21 +217,15 @@ class Changes:
     def _checked(found: _Found, limit: int) -> bytes | None:
         """Return the content of a file that may be committed; None if it was removed."""
         change = found.change
-        names = [DROPPED.sub("", name).rstrip(".") for name in SEPARATOR.split(change.path.lower())]
-        if not set(names).isdisjoint(REPOSITORY):
-            raise OSError(0, GIT_RUNS)
         if change.kind == "removed":
             return None
         if found.place is None:
             raise OSError(0, UNREAD if change.type == "directory" else f"it is no regular file: {change.type}")
-        content = trees.read(found.place, limit)
-        if names[-1] == "head" and HEAD.match(content):
-            raise OSError(0, GIT_RUNS)
-        return content
+        return trees.read(found.place, limit)
 
     def _put(self, top: int, path: str, content: bytes | None, executable: bool, overwrite: bool) -> None:
         known = self._baseline.files.get(path)
-        _check_host(top, path)
+        placing.refuse_git(top, path, content)
         try:
             with placing.above(top, path, make=content is not None) as place:
                 before = placing.state(place)
@@ -281,18 +268,6 @@ class Changes:
             if self._baseline.files[path].offset < 0:
                 raise SandboxError(f"file '{path}': {LOST}, so the changes cannot be discarded")
         return [path for path in self._baseline.files if path not in different], back
-
-
-def _check_host(top: int, path: str) -> None:
-    """Refuse a path in a directory of the host that git takes for its own already."""
-    while path:
-        path = path.rpartition("/")[0]
-        with (
-            contextlib.suppress(FileNotFoundError, NotADirectoryError),
-            placing.above(top, f"{path}/HEAD".lstrip("/"), make=False) as head,
-        ):
-            if HEAD.match(trees.read(head, SHOWN)):
-                raise OSError(0, GIT_RUNS)
 
 
 def _is_either(place: trees.Place, size: int, known: Known | None, content: bytes | None) -> bool:

@@ -110,6 +110,8 @@ def save(done: Execution, directory: str) -> list[str]:
 
     Their names have been checked, but not against the links that lie in the directory.
     """
+    from pysbx.base import placing, trees  # noqa: PLC0415 (few runs have files)
+
     top = Path(directory)
     complaints = []
     for name, data in done.artifacts.items():
@@ -121,6 +123,9 @@ def save(done: Execution, directory: str) -> list[str]:
                 raise NotADirectoryError(errno.ENOTDIR, f"'{there}' exists and is not a directory")
             if not there.resolve().is_relative_to(top.resolve()):
                 raise PermissionError(errno.EPERM, f"'{there}' leads out of '{top}'")
+            with trees.opened_top(top) as opened:
+                real = (path.parent.resolve() / path.name).relative_to(top.resolve())
+                placing.refuse_git(opened.directory, str(real), data)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, data)
         except OSError as error:
