@@ -44,12 +44,19 @@ missing = os.path.abspath("missing")'
     done
 }
 
-@test "an object that only passes for a class, as list[int] of Python 3.10 does, is watched as an object" {
-    preload_module alias <<<'class Alias:
+@test "an object that only passes for a class, or for one that it cannot load yet, as Django's settings, is watched as an object" {
+    module alias.py <<<'import itertools, time
+class Alias:
     __class__ = property(lambda self: type)
-kept = Alias()'
-    same -c 'import alias; print(isinstance(alias.kept, type))'
-    output_is True
+class Lazy:
+    __class__ = property(lambda self: 1 / 0)
+kept, lazy, given, when = Alias(), Lazy(), None, int(time.time())
+held = itertools.repeat(lazy)'
+    module gives.py <<<'import alias
+alias.given = alias.Lazy()'
+    preload "alias gives"
+    same -c 'import alias; print(isinstance(alias.kept, type), alias.given); import gives; print(type(alias.given))'
+    output_is $'True None\n<class \'alias.Lazy\'>'
 }
 
 @test "code that imports have generated runs: callbacks of ctypes, output of a compiler" {

@@ -197,7 +197,7 @@ class Place:
             return kinds == {FUNCTION} or all(value is MISSING or is_plain(value) for value in (name, new, old))
         if isinstance(name, str) and name[:2] == "__" == name[-2:]:
             return self.kind == CLASS and name not in ("__abstractmethods__", "__doc__")
-        if isinstance(new, MODULE_TYPE) or isinstance(old, MODULE_TYPE):  # submodules, which hidden.py hides
+        if any(issubclass(type(value), MODULE_TYPE) for value in (new, old)):  # submodules, which hidden.py hides
             return False
         numbers = all(type(value) in (int, float) for value in (new, old))
         counters = numbers and self.kind == NAMED and "__spec__" in self.holder  # of a module

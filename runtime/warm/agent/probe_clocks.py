@@ -245,7 +245,7 @@ def clock_of(holder: "Any", spaces: "list[tuple[str, dict[str, Any]]]", moment: 
             out |= names_with(names, moment, f"clock:{clock}:{module}:")
         for name, value in names.items():
             inner = attributes_of(value) if value is not names else None
-            if type(inner) is dict and not isinstance(value, type(sys)) and (value is holder or inner is holder):
+            if type(inner) is dict and not issubclass(type(value), type(sys)) and (value is holder or inner is holder):
                 out |= names_with(inner, moment, f"clock:{clock}:{module}:{name}.")
     if not out:
         kind = type(holder).__name__

@@ -250,7 +250,7 @@ class Values:
             parts = referents(thing)
             part = self.numbers_in(parts, thing)
             if way not in ("", "parts") or (
-                not way and all(isinstance(one, type) or self.number(one) is not None for one in parts)
+                not way and all(issubclass(type(one), type) or self.number(one) is not None for one in parts)
             ):
                 part = hash((part, self.inside(thing, kind, way)))
         number = self.labels[id(thing)] = hash((number, part))
