@@ -369,7 +369,14 @@ def test_the_path_to_what_cannot_be_returned() -> None:
 
 @pytest.mark.parametrize(
     ("method", "advice"),
-    [("toarray", "its toarray()"), ("filled", "its filled(…), and its mask"), ("collect_schema", "its collect()")],
+    [
+        ("toarray", "its toarray()"),
+        ("filled", "its filled(…), and its mask"),
+        ("collect_schema", "its collect()"),
+        ("to_pylist", "its to_pylist()"),
+        ("as_py", "its as_py()"),
+        ("to_netcdf", "its to_dict()"),
+    ],
 )
 def test_what_libraries_keep_in_another_form_has_advice(method: str, advice: str) -> None:
     """As sparse arrays of scipy, masked ones of numpy, which are iterable too, and queries of polars."""

@@ -16,14 +16,17 @@ ADVICE: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (tuple, "tuple(…)"),
     (abc.Iterable, "list(…)"),
 )
-# For models of pydantic, classes of attrs, sparse arrays of scipy, masked ones of numpy, queries of polars, and what
-# ipaddress makes. Models and networks are iterable too.
+# For models of pydantic, classes of attrs, sparse arrays of scipy, masked ones of numpy, queries of polars, arrays and
+# values of Arrow, those of xarray, and what ipaddress makes. Most are iterable too, but of other such values.
 METHODS = {
     "model_dump": "its model_dump()",
     "__attrs_attrs__": "attrs.asdict(…)",
     "toarray": "its toarray()",
     "filled": "its filled(…), and its mask",
     "collect_schema": "its collect()",
+    "to_pylist": "its to_pylist()",
+    "as_py": "its as_py()",
+    "to_netcdf": "its to_dict()",
     "exploded": "str(…)",
 }
 HEAPTYPE = 1 << 9  # of tp_flags: made by a class statement
