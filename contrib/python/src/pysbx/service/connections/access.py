@@ -25,7 +25,8 @@ VARIABLE = "PYSBX_TOKEN"
 MIN_TOKEN = 16
 # As it can stand in a header: RFC 6750, section 2.1.
 TOKEN = re.compile(rf"[A-Za-z0-9._~+/=-]{{{MIN_TOKEN},}}")
-BACKLOG = 128
+# Connections that wait to be accepted: the kernel lowers it. nginx answers with 502 if a Unix socket has no room.
+BACKLOG = 4096
 
 
 class Access:

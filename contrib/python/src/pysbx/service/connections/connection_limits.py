@@ -12,8 +12,10 @@ SPARE_CONNECTIONS = 256
 SPARE_OF_A_PEER = 64
 # A server with fewer connections is of no use: a monitor has to be able to ask for its health.
 FEWEST = 8
-# Descriptors of the server itself: its streams, its socket, files that are read, libraries that are loaded.
-RESERVED = 64
+# Connections that wait for a place.
+LATE = 128
+# Descriptors of the server itself: these, its streams, its socket, files that are read, libraries that are loaded.
+RESERVED = LATE + 64
 # A run holds a socket, two pipes, a process and an event; while it starts and ends, it holds some more.
 RESERVED_FOR_A_RUN = 24
 # Its processes may hold the streams of earlier runs.

@@ -14,12 +14,12 @@ import logging
 import socket
 import ssl
 import struct
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from pysbx.service.connections.connection_limits import Bounds
+from pysbx.service.connections.connection_limits import LATE, Bounds
 from pysbx.service.connections.problems import CONNECTIONS, SHORT_OF, Problem
 from pysbx.service.connections.slices import Turns
 
@@ -30,6 +30,8 @@ BATCH = 16
 # Seconds that connections wait in the backlog if the machine lacks a resource.
 REST_SEC = 0.5
 SWEEP_SEC = 0.5
+# Seconds for a request that is on its way: so long, a connection keeps its place, and one without a place waits for it.
+GRACE_SEC = 1.0
 HANDSHAKE_SEC = 5.0
 RETRY_SEC = 2
 CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
@@ -111,6 +113,7 @@ class Listener:
         self._tls: dict[str, Any] = {"ssl": tls, "ssl_handshake_timeout": HANDSHAKE_SEC} if tls is not None else {}
         self._guests: dict[Guest, str] = {}  # and their peers
         self._of_peer: Counter[str] = Counter()
+        self._late: deque[tuple[float, socket.socket, str]] = deque()  # connections without a place, and since when
         self._tasks: set[asyncio.Task[None]] = set()
         self._open = False
 
@@ -142,6 +145,14 @@ class Listener:
         loop = asyncio.get_running_loop()
         for guest in tuple(self._guests):
             guest.check(loop.time())
+        for _ in range(len(self._late)):
+            since, connection, peer = self._late.popleft()
+            if self._has_room(peer, GRACE_SEC):
+                self._enter(connection, peer)
+            elif since > loop.time() - GRACE_SEC:
+                self._late.append((since, connection, peer))
+            else:
+                self._refuse(connection, peer)
         loop.call_later(SWEEP_SEC, self._sweep)
 
     def _accept(self) -> None:
@@ -171,17 +182,26 @@ class Listener:
         loop.call_later(REST_SEC, self._listen)
 
     def _receive(self, connection: socket.socket, peer: str) -> None:
-        if self._of_peer[peer] >= self._bounds.per_peer and not self._make_room(peer):
-            self._refuse(connection, f"{peer} has {self._bounds.per_peer}, which is the most of one peer")
-        elif len(self._guests) >= self._bounds.connections and not self._make_room():
-            self._refuse(connection, f"there are {self._bounds.connections}, which is the most")
+        many = len(self._late) >= LATE
+        if self._has_room(peer, 0 if many else GRACE_SEC):
+            self._enter(connection, peer)
+        elif many:
+            self._refuse(connection, peer)
         else:
-            guest = self._welcome(self)
-            self._guests[guest] = peer
-            self._of_peer[peer] += 1
-            task = asyncio.ensure_future(self._let_in(connection, guest))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._late.append((asyncio.get_running_loop().time(), connection, peer))
+
+    def _has_room(self, peer: str, grace_sec: float) -> bool:
+        return (self._of_peer[peer] < self._bounds.per_peer or self._make_room(peer, grace_sec)) and (
+            len(self._guests) < self._bounds.connections or self._make_room(None, grace_sec)
+        )
+
+    def _enter(self, connection: socket.socket, peer: str) -> None:
+        guest = self._welcome(self)
+        self._guests[guest] = peer
+        self._of_peer[peer] += 1
+        task = asyncio.ensure_future(self._let_in(connection, guest))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _let_in(self, connection: socket.socket, guest: Guest) -> None:
         try:
@@ -195,12 +215,13 @@ class Listener:
             connection.close()
             self.left(guest)
 
-    def _make_room(self, peer: str | None = None) -> bool:
+    def _make_room(self, peer: str | None = None, grace_sec: float = 0) -> bool:
         """Close the connection that has been without a request for longest, and tell whether there was one."""
+        latest = asyncio.get_running_loop().time() - grace_sec
         waiting = [
             (since, guest)
             for guest, its in self._guests.items()
-            if peer in (None, its) and (since := guest.waiting_since) is not None
+            if peer in (None, its) and (since := guest.waiting_since) is not None and since <= latest
         ]
         if not waiting:
             return False
@@ -209,7 +230,11 @@ class Listener:
         self.left(guest)
         return True
 
-    def _refuse(self, connection: socket.socket, reason: str) -> None:
+    def _refuse(self, connection: socket.socket, peer: str) -> None:
+        bounds = self._bounds
+        reason = f"there are {bounds.connections}, which is the most"
+        if self._of_peer[peer] >= bounds.per_peer:
+            reason = f"{peer} has {bounds.per_peer}, which is the most of one peer"
         logger.warning("a connection was refused: %s", reason)
         with connection, contextlib.suppress(OSError):
             # Closing with unread bytes would reset the connection, and the client would lose the answer.
