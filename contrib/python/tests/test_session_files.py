@@ -13,25 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from pysbx import (
-    Sandbox,
-    SandboxError,
-    SandboxFileError,
-    SandboxFileNotFoundError,
-    SandboxFileTooLargeError,
-    SandboxInvalidPathError,
-    SandboxIsADirectoryError,
-    SandboxNotADirectoryError,
-    SandboxNotRegularFileError,
-    SandboxPermissionError,
-)
+from pysbx import Sandbox, errors
 
 
 @pytest.mark.root
 def test_a_file_that_is_larger_than_an_answer_may_be_names_the_limit() -> None:
     with Sandbox(answer_limit=1 << 20) as session:
         session.run("open('large', 'wb').write(bytes(1 << 20))")
-        with pytest.raises(SandboxError, match=r"larger than \d+ bytes, half of answer_limit: raise answer_limit"):
+        with pytest.raises(
+            errors.SandboxError, match=r"larger than \d+ bytes, half of answer_limit: raise answer_limit"
+        ):
             session.get("large")
 
 
@@ -42,9 +33,9 @@ def test_files() -> None:
         session.run("open('c', 'wb').write(b'123')")
         assert session.get("c") == b"123"
         assert session.files() == {"a/b.txt": 4, "c": 3}
-        with pytest.raises(SandboxError, match="larger than 2 bytes"):
+        with pytest.raises(errors.SandboxError, match="larger than 2 bytes"):
             session.get("c", limit=2)
-        with pytest.raises(SandboxError, match="No such file"):
+        with pytest.raises(errors.SandboxError, match="No such file"):
             session.get("none")
         with pytest.raises(ValueError, match="must be a relative path"):
             session.put({"../x": b""})
@@ -58,7 +49,7 @@ def test_files_are_put_by_absolute_path_too() -> None:
         assert session.run("open('/output/g', 'w').close()").artifacts == {"g": b""}
         session.remove("/tmp/d/e")
         for path in ("/etc/x", "/work/../etc/x", "/", "/work", "/output/", "/tmp/../x", "..", "a\0b"):
-            with pytest.raises(SandboxInvalidPathError) as caught:
+            with pytest.raises(errors.SandboxInvalidPathError) as caught:
                 session.put({path: b""})
             assert isinstance(caught.value, ValueError)
 
@@ -68,11 +59,11 @@ def test_a_file_that_does_not_fit_leaves_nothing() -> None:
         session.put({"kept": "before"})
         session.run("import os; os.chmod('kept', 0o640)")
         with pytest.raises(
-            SandboxFileTooLargeError, match=r"file 'large': 16384 KiB, and \d+ are free: .*tmp_mb"
+            errors.SandboxFileTooLargeError, match=r"file 'large': 16384 KiB, and \d+ are free: .*tmp_mb"
         ) as caught:
             session.put({"kept": "after", "small": "1", "large": "x" * (16 << 20)})
         assert caught.value.path == "large"
-        with pytest.raises(SandboxIsADirectoryError):  # for another of the files
+        with pytest.raises(errors.SandboxIsADirectoryError):  # for another of the files
             session.put({"kept": "after", "both": "", "both/inner": ""})
         assert session.files() == {"kept": 6}
         assert session.shell("rmdir both").exit_code == 0
@@ -92,18 +83,18 @@ open('zero', 'w').close(); os.chmod('zero', 0)
 @pytest.mark.parametrize(
     ("path", "kind", "also", "number"),
     [
-        ("none", SandboxFileNotFoundError, FileNotFoundError, errno.ENOENT),
-        ("d", SandboxIsADirectoryError, IsADirectoryError, errno.EISDIR),
-        ("big/x", SandboxNotADirectoryError, NotADirectoryError, errno.ENOTDIR),
-        ("zero", SandboxPermissionError, PermissionError, errno.EACCES),
-        ("big", SandboxFileTooLargeError, OSError, errno.EFBIG),
-        ("/dev/full", SandboxNotRegularFileError, OSError, errno.ENXIO),
-        ("loop", SandboxInvalidPathError, OSError, errno.ELOOP),
-        ("a\0b", SandboxInvalidPathError, ValueError, errno.EINVAL),
+        ("none", errors.SandboxFileNotFoundError, FileNotFoundError, errno.ENOENT),
+        ("d", errors.SandboxIsADirectoryError, IsADirectoryError, errno.EISDIR),
+        ("big/x", errors.SandboxNotADirectoryError, NotADirectoryError, errno.ENOTDIR),
+        ("zero", errors.SandboxPermissionError, PermissionError, errno.EACCES),
+        ("big", errors.SandboxFileTooLargeError, OSError, errno.EFBIG),
+        ("/dev/full", errors.SandboxNotRegularFileError, OSError, errno.ENXIO),
+        ("loop", errors.SandboxInvalidPathError, OSError, errno.ELOOP),
+        ("a\0b", errors.SandboxInvalidPathError, ValueError, errno.EINVAL),
     ],
 )
 def test_an_error_says_why_there_is_no_file(
-    path: str, kind: type[SandboxFileError], also: type[Exception], number: int
+    path: str, kind: type[errors.SandboxFileError], also: type[Exception], number: int
 ) -> None:
     with Sandbox() as session:
         session.run(MAKE)
@@ -130,7 +121,7 @@ def test_a_file_is_found_after_runs_that_left_none() -> None:
 def test_what_is_no_file_is_refused_and_does_not_end_the_session(path: str) -> None:
     with Sandbox(timeout_sec=10) as session:
         session.run("x = 1")
-        with pytest.raises(SandboxError, match=rf"^file '{path}': .*(is not a file|Is a directory)"):
+        with pytest.raises(errors.SandboxError, match=rf"^file '{path}': .*(is not a file|Is a directory)"):
             session.get(path)
         assert session.run("x").value == "1"
         assert session.get("/proc/self/comm")  # it has a size of 0, and content

@@ -12,18 +12,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from pysbx import (
-    SandboxError,
-    SandboxFileError,
-    SandboxFileExistsError,
-    SandboxFileNotFoundError,
-    SandboxFileTooLargeError,
-    SandboxInvalidPathError,
-    SandboxIsADirectoryError,
-    SandboxNotADirectoryError,
-    SandboxNotRegularFileError,
-    SandboxPermissionError,
-)
+from pysbx import errors
 from pysbx.calls.program import CommandTimeoutError, Completed, OutputLimitError
 from pysbx.frameworks.workspace import Workspace
 
@@ -42,32 +31,34 @@ def workspace() -> Iterator[Workspace]:
 @pytest.mark.parametrize(
     ("action", "path", "kind"),
     [
-        ("read", "/tmp/none", SandboxFileNotFoundError),
-        ("read", "/tmp/dangling", SandboxFileNotFoundError),
-        ("read", "/tmp/dir", SandboxIsADirectoryError),
-        ("read", "/tmp/file/under", SandboxNotADirectoryError),
-        ("read", "/tmp/loop", SandboxInvalidPathError),
-        ("read", "/dev/zero", SandboxNotRegularFileError),
-        ("read", "tmp/file", SandboxInvalidPathError),
-        ("read", "", SandboxInvalidPathError),
-        ("read", "/tmp/a\0b", SandboxInvalidPathError),
-        ("read", "/tmp/" + "a" * 256, SandboxInvalidPathError),
-        ("read", "/a" * 3000, SandboxInvalidPathError),
-        ("read", "/../../../../none", SandboxFileNotFoundError),
-        ("write", "/tmp/out", SandboxPermissionError),
-        ("write", "/tmp/../etc/made", SandboxPermissionError),
-        ("write", "/tmp/dir", SandboxIsADirectoryError),
-        ("write", "/dev/null", SandboxNotRegularFileError),
-        ("write", "/tmp/file/under", SandboxNotADirectoryError),
-        ("list", "/tmp/file", SandboxNotADirectoryError),
-        ("make_directory", "/tmp/file", SandboxFileExistsError),
-        ("remove", "/", SandboxInvalidPathError),
-        ("remove", "/tmp/dir/..", SandboxInvalidPathError),
-        ("remove", "/work/.", SandboxInvalidPathError),
-        ("remove", "/etc/passwd", SandboxPermissionError),
+        ("read", "/tmp/none", errors.SandboxFileNotFoundError),
+        ("read", "/tmp/dangling", errors.SandboxFileNotFoundError),
+        ("read", "/tmp/dir", errors.SandboxIsADirectoryError),
+        ("read", "/tmp/file/under", errors.SandboxNotADirectoryError),
+        ("read", "/tmp/loop", errors.SandboxInvalidPathError),
+        ("read", "/dev/zero", errors.SandboxNotRegularFileError),
+        ("read", "tmp/file", errors.SandboxInvalidPathError),
+        ("read", "", errors.SandboxInvalidPathError),
+        ("read", "/tmp/a\0b", errors.SandboxInvalidPathError),
+        ("read", "/tmp/" + "a" * 256, errors.SandboxInvalidPathError),
+        ("read", "/a" * 3000, errors.SandboxInvalidPathError),
+        ("read", "/../../../../none", errors.SandboxFileNotFoundError),
+        ("write", "/tmp/out", errors.SandboxPermissionError),
+        ("write", "/tmp/../etc/made", errors.SandboxPermissionError),
+        ("write", "/tmp/dir", errors.SandboxIsADirectoryError),
+        ("write", "/dev/null", errors.SandboxNotRegularFileError),
+        ("write", "/tmp/file/under", errors.SandboxNotADirectoryError),
+        ("list", "/tmp/file", errors.SandboxNotADirectoryError),
+        ("make_directory", "/tmp/file", errors.SandboxFileExistsError),
+        ("remove", "/", errors.SandboxInvalidPathError),
+        ("remove", "/tmp/dir/..", errors.SandboxInvalidPathError),
+        ("remove", "/work/.", errors.SandboxInvalidPathError),
+        ("remove", "/etc/passwd", errors.SandboxPermissionError),
     ],
 )
-def test_errors_of_files_have_types(workspace: Workspace, action: str, path: str, kind: type[SandboxFileError]) -> None:
+def test_errors_of_files_have_types(
+    workspace: Workspace, action: str, path: str, kind: type[errors.SandboxFileError]
+) -> None:
     more = (b"text",) if action == "write" else ()
     with pytest.raises(kind) as found:
         getattr(workspace, action)(path, *more)
@@ -87,14 +78,14 @@ def test_a_link_to_the_outside_leads_into_the_sandbox(workspace: Workspace) -> N
 
 def test_a_write_is_whole_or_nothing(workspace: Workspace) -> None:
     workspace.write("/work/large/file", b"1" * (9 * MIB))
-    with pytest.raises(SandboxFileTooLargeError):
+    with pytest.raises(errors.SandboxFileTooLargeError):
         workspace.write("/work/large/file", b"2" * (80 * MIB))
     assert workspace.read("/work/large/file") == b"1" * (9 * MIB)
     assert [one.name for one in workspace.list("/work/large")] == ["file"]
-    with pytest.raises(SandboxFileTooLargeError):
+    with pytest.raises(errors.SandboxFileTooLargeError):
         workspace.read("/work/large/file", 9 * MIB - 1)
     workspace.exec("chmod a-w /work/large/file")
-    with pytest.raises(SandboxPermissionError):
+    with pytest.raises(errors.SandboxPermissionError):
         workspace.write("/work/large/file", b"3")
 
 
@@ -135,7 +126,7 @@ def test_output_is_whole(workspace: Workspace, command: str | list[str], stdin: 
 def test_a_program_that_cannot_be_started(workspace: Workspace) -> None:
     none, denied = workspace.exec(["no-such-program"]), workspace.exec(["/etc/passwd"])
     assert (none.exit_code, none.started, denied.exit_code, denied.started) == (127, False, 126, False)
-    with pytest.raises(SandboxFileNotFoundError):
+    with pytest.raises(errors.SandboxFileNotFoundError):
         workspace.exec(["true"], cwd="/tmp/none")
     for wrong in ({"command": ["a\0b"]}, {"command": ["true"], "env": {"A=B": ""}}):
         assert not workspace.exec(**wrong).started
@@ -166,7 +157,7 @@ def test_a_daemon_goes_on_and_holds_nothing_up(workspace: Workspace) -> None:
 
 
 def test_a_command_that_kills_its_connection(workspace: Workspace) -> None:
-    with pytest.raises(SandboxError, match="is not known"):
+    with pytest.raises(errors.SandboxError, match="is not known"):
         workspace.exec("kill -KILL $PPID; sleep 1")
     assert workspace.exec(["cat", "/tmp/file"]).stdout == b"content"
 
@@ -175,7 +166,7 @@ def test_without_a_container() -> None:
     workspace = Workspace(isolation="process")
     workspace.write("/work/file", b"text")
     assert workspace.read("/work/file") == b"text"
-    with pytest.raises(SandboxError, match="part of a container"):
+    with pytest.raises(errors.SandboxError, match="part of a container"):
         workspace.exec(["true"])
     workspace.close()
 
@@ -186,7 +177,7 @@ def test_commands_go_on_beside_each_other() -> None:
     def wait() -> None:
         try:
             workspace.exec("touch /tmp/begun; sleep 60")
-        except SandboxError as error:
+        except errors.SandboxError as error:
             ended.append(str(error))
 
     thread = threading.Thread(target=wait)
@@ -198,7 +189,7 @@ def test_commands_go_on_beside_each_other() -> None:
     workspace.close()
     thread.join(30)
     assert len(ended) == 1
-    with pytest.raises(SandboxError, match="the session has ended"):
+    with pytest.raises(errors.SandboxError, match="the session has ended"):
         Workspace.attach(workspace.id)
 
 
@@ -213,5 +204,5 @@ def test_a_workspace_is_found_by_another_process_while_the_first_one_lives() -> 
     assert workspace.read("/work/file") == b"contentmore\n"
     workspace.close()
     for reference in (workspace.id.replace("-", "-0")[:-1], "pysbx-none"):
-        with pytest.raises(SandboxError, match="reference"):
+        with pytest.raises(errors.SandboxError, match="reference"):
             Workspace.attach(reference)
