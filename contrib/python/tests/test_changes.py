@@ -30,7 +30,7 @@ pathlib.Path("bare/HEAD").write_text("ref: refs/heads/main")
 pathlib.Path("bare/config").write_text("[core]\\nbare=false\\nworktree=.\\nfsmonitor=\\"touch ../pwned; false\\"")
 pathlib.Path("HEAD").write_text("<head>")
 paths = [f"{name}/hooks/x" for name in (".g\\u200cit", "GIT~1", ".git. ", ".git::$DATA", "a\\\\.git")]
-for name in ["own.git/config", *paths]:
+for name in ["own.git/config", "\\u9805.git/x", *paths]:
     os.makedirs(os.path.dirname(name), exist_ok=True)
     pathlib.Path(name).write_text("x")
 """
@@ -201,7 +201,7 @@ def test_a_commit_follows_no_link_and_refuses_by_name(tmp_path: Path) -> None:
             "gone/file": other,
         }
         bare = "bare/config", "bare/objects/x", "bare/refs/x"
-        assert (set(done.written), done.removed) == ({"HEAD", *bare, "kept/old.py"}, ("same",))
+        assert (set(done.written), done.removed) == ({"HEAD", "\u9805.git/x", *bare, "kept/old.py"}, ("same",))
         subprocess.run(["git", "status"], cwd=top / "bare", capture_output=True, check=False)
         assert not (top / "pwned").exists()
         assert list(outside.iterdir()) == []

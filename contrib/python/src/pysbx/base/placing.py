@@ -22,7 +22,13 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # file HEAD like this one may be such a directory: see git-config(1), safe.bareRepository. Some file systems find it by
 # other names too, as git knows: they fold case, drop characters that are not shown, or have short names.
 REPOSITORY, HEAD = (".git", "git~1"), re.compile(rb"ref:\s*refs/|[0-9a-fA-F]{40}")
-SEPARATOR, DROPPED = re.compile(r"[/\\]"), re.compile(r":.*|[^!-~]", re.DOTALL)
+SEPARATOR = re.compile(r"[/\\]")
+# What follows a colon, and the characters that Unicode calls Default_Ignorable_Code_Point.
+DROPPED = re.compile(
+    r":.*|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]",
+    re.DOTALL,
+)
 GIT_RUNS = "git runs programs of such a directory: copy it by hand if you trust the code"
 HEAD_SIZE = 1 << 20
 MODE, EXECUTABLE = 0o666, 0o777  # the umask is the caller's
@@ -68,7 +74,7 @@ def refuse_git(top: int, path: str, content: bytes | None) -> None:
     Raises:
         OSError: with the reason.
     """
-    names = [DROPPED.sub("", name).rstrip(".") for name in SEPARATOR.split(path.lower())]
+    names = [DROPPED.sub("", name).rstrip(" .") for name in SEPARATOR.split(path.lower())]
     is_head = names[-1] == "head" and content is not None and HEAD.match(content)
     if is_head or not set(names).isdisjoint(REPOSITORY):
         raise OSError(0, GIT_RUNS)
