@@ -183,6 +183,14 @@ def test_the_container_of_a_fork_begins_before_the_session_is_saved(
     session.rollback(point)
     assert session._container is waiting
     assert value(session, "x") == "1"
+    # When one of several has ended, the next one waits.
+    with session.fork():
+        pass
+    wait_until(lambda: any(pool.waiting for pool in ready._pools.values()))
+    [[(waiting, _)]] = [pool.waiting for pool in ready._pools.values() if pool.waiting]
+    with session.fork() as fork:
+        assert fork._container is waiting
+        assert value(fork, "x") == "1"
 
 
 def test_a_copy_that_is_refused_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

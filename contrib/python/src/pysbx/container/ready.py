@@ -232,16 +232,26 @@ def take(bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = 
 
 def take_for_state(bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1) -> Container:
     """Return a container of a bundle that waits for the state of a session: see Container.restore."""
-    with _changed:
-        pool = _pools.get((id(bundle), FOR_STATE))
-        found = pool.waiting.popleft() if pool is not None and pool.waiting else None
-    if found is not None:
-        container, then = found
-        if then == _circumstances(bundle) and not container.has_ended:
-            container.use(on_output, cancel)
-            return container
+    pool = None
+    found: tuple[Container | None, Any] = (None, None)
+    if _may_wait(bundle.options):
+        with _changed:
+            pool = _pool_of(bundle, FOR_STATE)
+            pool.used = time.monotonic()
+            pool.uses += 1
+            if pool.waiting:
+                found = pool.waiting.popleft()
+    container, then = found
+    if container is not None and (then != _circumstances(bundle) or container.has_ended):
         container.close()
-    return Container(bundle, on_output, cancel, waits=FOR_STATE)
+        container = None
+    if container is None:
+        container = Container(bundle, on_output, cancel, waits=FOR_STATE)
+    else:
+        container.use(on_output, cancel)
+    if pool is not None:
+        container.on_end = partial(_end, pool, container)
+    return container
 
 
 def expect_state(bundle: Bundle) -> None:
