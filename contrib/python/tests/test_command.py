@@ -163,6 +163,7 @@ def test_a_file_without_end_is_read_up_to_a_bound(tmp_path: Path) -> None:
         ["run", "-c", "print(1)"],
         ["run", "--json", "-c", "print(1)"],
         ["profiles"],
+        ["--version"],
     ],
 )
 def test_a_pipe_that_nobody_reads_ends_the_command_without_a_word(arguments: list[str]) -> None:

@@ -160,7 +160,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = next((word for word in given if not word.startswith("-")), "")
     # With the command first, help and errors are about that command alone.
     names = [wanted] if wanted in COMMANDS and given[0] == wanted else COMMANDS
-    return _carry_out(make_parser(wanted, names).parse_args(given))
+    try:
+        return _carry_out(make_parser(wanted, names).parse_args(given))
+    except BrokenPipeError:
+        return _closed_pipe()
 
 
 def _carry_out(arguments: argparse.Namespace) -> int:
@@ -186,7 +189,7 @@ def _carry_out(arguments: argparse.Namespace) -> int:
     except SandboxError as error:
         print(f"pysbx: {visible(str(error))}", file=sys.stderr)
     except BrokenPipeError:
-        return _closed_pipe()
+        raise
     except OSError as error:
         print(f"pysbx: {_reason(error)}", file=sys.stderr)
         return 2
