@@ -78,6 +78,7 @@ def test_an_application_that_fastapi_mounts() -> None:
                 done = await client.post("/sandbox/v1/run", json={"code": "6 * 7"})
                 assert done.json()["value"] == "42"
                 assert (await client.get("/health")).status_code == 404
+                assert (await client.get("/sandbox/health/")).status_code == 404  # and no redirection
 
     asyncio.run(test())
 

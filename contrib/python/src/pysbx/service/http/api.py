@@ -639,12 +639,13 @@ def make_api(works: State) -> FastAPI:
         watch.cancel()
 
     # FastAPI's pages of documentation load programs from elsewhere. Its spans have the identifiers of sessions, and
-    # do not belong to the span of the request.
+    # do not belong to the span of the request. Its redirections know neither a mount nor a proxy with TLS.
     app = Described(
         title="pysbx",
         version=VERSION,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         telemetry={"tracing": False},
         lifespan=life,
         responses=PROBLEM,
