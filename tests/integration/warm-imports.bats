@@ -49,7 +49,7 @@ missing = os.path.abspath("missing")'
 class Alias:
     __class__ = property(lambda self: type)
 class Lazy:
-    __class__ = property(lambda self: 1 / 0)
+    __class__ = __dict__ = property(lambda self: 1 / 0)
 kept, lazy, given, when = Alias(), Lazy(), None, int(time.time())
 held = itertools.repeat(lazy)'
     module gives.py <<<'import alias

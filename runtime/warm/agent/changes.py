@@ -213,7 +213,7 @@ def names_in(value: "Any", module: str) -> "tuple[str, Any]":
         return NAMED, None
     try:
         names = object.__getattribute__(value, "__dict__")
-    except AttributeError:
+    except Exception:  # of a property, or there is none
         names = None
     return NAMED, names if type(names) is dict else None
 

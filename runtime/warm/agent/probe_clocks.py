@@ -257,7 +257,7 @@ def attributes_of(thing: object) -> object:
     """Return the dictionary of an object, or None. Its type may have another idea of attributes."""
     try:
         return object.__getattribute__(thing, "__dict__")
-    except AttributeError:
+    except Exception:  # of a property, or there is none
         return None
 
 

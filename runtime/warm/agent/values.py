@@ -98,7 +98,7 @@ def referents(thing: "Any") -> "list[Any]":
     if type(thing).__flags__ & HEAP_TYPE:
         try:
             object.__getattribute__(thing, "__dict__")
-        except AttributeError:
+        except Exception:  # of a property, or there is none
             pass
     return gc.get_referents(thing)
 
