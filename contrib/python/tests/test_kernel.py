@@ -169,6 +169,11 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
     own = again(f"--mount {tmp_path}/own_part.py:/work/own_part.py")
     expected = {
         "import cv2.dnn": f"module 'cv2' is not in the sandbox: {again('--with opencv-python')}",
+        "%load_ext sql": f"module 'sql' is not in the sandbox: {again('--with jupysql')}",
+        "raise RuntimeError(repr('widget') + ' is not a recognised GUI loop')": (
+            f"module 'ipympl' is not in the sandbox: {again('--with ipympl')}"
+        ),
+        "%time await None": "",  # asyncio.run(), the remedy elsewhere, fails beside the loop of a kernel
         "import a_thing": f"module 'a_thing' is not in the sandbox: {again('--with a_thing')}",
         "import numpy.a_thing": f"module 'numpy.a_thing' {NO_PART}",
         "import subprocess; subprocess.run(['none-such'])": "",

@@ -127,7 +127,7 @@ KERNEL: Final[dict[str, str]] = {
         "package": "--with {0}",
         "own": "--mount {0}/{{0}}.py:/work/{{0}}.py",
     }.items()
-} | {"hosts": "those of --network", "stdin": "a cell with ! has none", "notebook": "a kernel allows it"}
+} | {"hosts": "those of --network", "stdin": "a cell with ! has none"}
 
 
 @dataclass(frozen=True)

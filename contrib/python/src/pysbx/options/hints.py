@@ -50,6 +50,10 @@ PACKAGES = {
     "slugify": "python-slugify",
     "socketio": "python-socketio",
     "websocket": "websocket-client",
+    "umap": "umap-learn",
+    "skopt": "scikit-optimize",
+    "faiss": "faiss-cpu",
+    "sql": "jupysql",  # of %load_ext
     "pytables": "tables",  # the name in an error of pandas
 }
 # Names that are given to modules when they are imported.
@@ -377,12 +381,14 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
         rules.append(("ImportError", rf".*`Import ({name})`", text))
     part = rf"No module named '((?!_|(?:{'|'.join(MANY)})\b)\w+\.[\w.]+)'"
     rules.append(("ModuleNotFoundError", part, f"module '{{0}}' {NO_PART}"))
+    text = f"module 'ipympl' is not in the sandbox: {words['package'].format('ipympl')}"
+    rules.append(("RuntimeError", r"'(?:widget|ipympl)' is not a recognised", text))  # %matplotlib
     rules.append(("ImportError", OPTIONAL, f"module '{{0}}' is not in the sandbox: {words['package']}"))
     for kind in ("ImportError", "ModuleNotFoundError", "ModuleUpgradeRequiredError"):
         rules.append((kind, TO_INSTALL, OUTSIDE.format(words["package"].format("{0}"))))
     for kind, pattern, advice in RULES:
-        # The others are about any Python.
-        if not isinstance(advice, str) or not re.search("[{]|sandbox|/work", advice):
+        # The others are about any Python. Cells may use await, and asyncio.run() fails in them.
+        if not isinstance(advice, str) or "{notebook}" in advice or not re.search("[{]|sandbox|/work", advice):
             continue
         if not is_followed(advice.format_map(current().options), options):
             rules.append((kind, pattern, advice.format_map(words)))
