@@ -23,7 +23,7 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # other names too, as git knows: they fold case, drop characters that are not shown, or have short names.
 REPOSITORY, HEAD = (".git", "git~1"), re.compile(rb"ref:\s*refs/|[0-9a-fA-F]{40}")
 SEPARATOR = re.compile(r"[/\\]")
-# What follows a colon, and the characters that Unicode calls Default_Ignorable_Code_Point.
+# A colon and what follows it, and the characters that Unicode calls Default_Ignorable_Code_Point.
 DROPPED = re.compile(
     r":.*|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]",
