@@ -234,7 +234,7 @@ def _refuses(path: Path) -> bool:
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://x", timeout=0.5) as client:
         try:
             client.get("/health")
-        except httpx.TransportError:
+        except httpx.ConnectError:
             return True
     return False
 

@@ -277,15 +277,20 @@ def test_a_server_that_stops_ends_its_terminals(tmp_path: Path) -> None:
     from websockets.sync.client import unix_connect
 
     with contextlib.ExitStack() as clients:
-        with server(listen=f"unix:{tmp_path}/s") as running:
+        with server(listen=f"unix:{tmp_path}/s", errors=True) as running:
             identifier = running.post("/v1/sessions").json()["id"]
             address = f"ws://pysbx/v1/sessions/{identifier}/terminal"
             client = clients.enter_context(unix_connect(f"{tmp_path}/s", address, compression=None))
             client.send(b"(trap '' HUP TERM; sleep 5324) & echo re''ady; sleep 5325\n")
             said(client, "ready")
+            identifier = running.post("/v1/sessions").json()["id"]
+            address = f"ws://pysbx/v1/sessions/{identifier}/terminal"
+            clients.enter_context(unix_connect(f"{tmp_path}/s", address, max_queue=1)).send(b"yes\n")
+            time.sleep(1)  # the client does not read what it says
             began = time.monotonic()
-        assert time.monotonic() - began < SECONDS  # it has waited for nothing that the client could delay
-        assert end(client)[1] in (1001, 1012)
+        assert time.monotonic() - began < SECONDS  # it has waited for nothing that a client could delay
+        assert running.process.returncode == 0
+        assert end(client)[1] == 1001
 
 
 def test_a_session_with_a_terminal_is_not_forked_and_goes_on(service: Server, session: str) -> None:

@@ -114,7 +114,8 @@ class _Server(uvicorn.Server):
     async def _drain(self) -> None:
         """Take no further request, and give the calls of the others time to end."""
         for connection in tuple(self.server_state.connections):
-            connection.shutdown()
+            if isinstance(connection, Protocol):
+                connection.shutdown()
         clock = asyncio.get_running_loop().time
         until = clock() + self._parts.drain_sec
         while self._parts.jobs.busy and not self.in_a_hurry and clock() < until:
@@ -124,6 +125,8 @@ class _Server(uvicorn.Server):
         systemd.notify("STOPPING=1")
         for door in self._doors:
             door.close()
+        for listener in sockets or ():
+            listener.close()
         await self._drain()
         await self._parts.stop()
         await super().shutdown(sockets)

@@ -20,7 +20,7 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
     ("--sessions", "sessions", int, "N", "sessions at the same time (16)"),
     ("--idle", "idle_sec", float, "SECONDS", "end a session that is unused for this time (600)"),
     ("--park-after", "park_sec", float, "SECONDS", "move a session that is unused for this time to the disk (never)"),
-    ("--drain", "drain_sec", float, "SECONDS", "time for runs to end by themselves after SIGTERM (5)"),
+    ("--drain", "drain_sec", float, "SECONDS", "time for runs to end by themselves after SIGTERM, over HTTP (5)"),
     ("--connections", "connections", int, "N", "connections at the same time (256 more than requests)"),
     (
         *("--connections-per-peer", "connections_per_peer", int, "N"),

@@ -30,7 +30,8 @@ BATCH = 16
 # Seconds that connections wait in the backlog if the machine lacks a resource.
 REST_SEC = 0.5
 SWEEP_SEC = 0.5
-# Seconds for a request that is on its way: so long, a connection keeps its place, and one without a place waits for it.
+# Seconds for a request that is on its way. So long, a connection keeps its place. One without a place waits twice that
+# time.
 GRACE_SEC = 1.0
 HANDSHAKE_SEC = 5.0
 RETRY_SEC = 2
@@ -125,8 +126,10 @@ class Listener:
         asyncio.get_running_loop().call_later(SWEEP_SEC, self._sweep)
 
     def close(self) -> None:
-        """Accept no more connections. Existing ones stay, and are still watched."""
+        """Accept no more connections. Connections that have a place stay, and are still watched."""
         self._open = False
+        while self._late:
+            self._refuse(*self._late.popleft()[1:])
         asyncio.get_running_loop().remove_reader(self._listener)
 
     def left(self, guest: Guest) -> None:
@@ -149,7 +152,7 @@ class Listener:
             since, connection, peer = self._late.popleft()
             if self._has_room(peer, GRACE_SEC):
                 self._enter(connection, peer)
-            elif since > loop.time() - GRACE_SEC:
+            elif since > loop.time() - 2 * GRACE_SEC:
                 self._late.append((since, connection, peer))
             else:
                 self._refuse(connection, peer)
