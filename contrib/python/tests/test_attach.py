@@ -189,7 +189,15 @@ def test_the_reference_ends_with_its_process_or_session() -> None:
             bound.bind(str(left))
         os.utime(left, (1, 1))
     mine = session.reference
-    session.forward(8000).close()
+    with socket.socket(socket.AF_UNIX) as served:
+        served.bind(str(lefts[0].with_name("served.sock")))
+        served.listen()
+        served.settimeout(0)
+        os.utime(served.getsockname(), (1, 1))
+        session.forward(8000).close()
+        with pytest.raises(BlockingIOError):  # a server for one client has not had it
+            served.accept()
+        os.unlink(served.getsockname())
     assert run_code("1", allow_network=["example.org"]).error is None
     assert not any(map(Path.exists, lefts)) and fresh.exists()  # whose program may begin to listen
     fresh.unlink()

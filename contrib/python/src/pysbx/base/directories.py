@@ -146,12 +146,11 @@ def remove_left_sockets(directory: Path) -> None:
     above = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # a path may be longer than unix(7) allows
     try:
         for path in directory.iterdir():
-            with socket.socket(socket.AF_UNIX) as tried, contextlib.suppress(OSError):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as tried, contextlib.suppress(OSError):
                 about = path.lstat()
                 if not stat.S_ISSOCK(about.st_mode) or about.st_mtime > time.time() - BOUND_SEC:
                     continue
-                tried.setblocking(False)
-                try:
+                try:  # of another type, so that one that listens gets no connection
                     tried.connect(f"/proc/self/fd/{above}/{path.name}")
                 except ConnectionRefusedError:
                     path.unlink(missing_ok=True)
