@@ -228,10 +228,13 @@ def test_what_cannot_be_written_to_the_output_is_named_and_the_rest_is_there(
     (out / "own.git").mkdir()
     (out / "own.git/HEAD").write_text("ref: refs/heads/main")
     (out / "bare").symlink_to("own.git")
+    (out / "gone").symlink_to("nowhere")
+    (out / "loop").symlink_to("loop")
     source = """
 import os
 for name in (
-    '.git/config', 'bare/config', 'file/below', 'file/far/below', 'directory', 'link/x', 'link/far/x', 'new/x'
+    '.git/config', 'bare/config', 'file/below', 'file/far/below', 'directory', 'link/x', 'link/far/x', 'gone/x',
+    'loop/x', 'new/x'
 ):
     os.makedirs(os.path.dirname(f'/output/{name}'), exist_ok=True)
     open(f'/output/{name}', 'w').write('theirs')
@@ -246,8 +249,10 @@ for name in (
         f"pysbx: --output: '{out}/directory' is not written: Is a directory",
         f"pysbx: --output: '{out}/file/below' is not written: '{out}/file' exists and is not a directory",
         f"pysbx: --output: '{out}/file/far/below' is not written: '{out}/file' exists and is not a directory",
+        f"pysbx: --output: '{out}/gone/x' is not written: File exists",
         f"pysbx: --output: '{out}/link/far/x' is not written: '{out}/link' leads out of '{out}'",
         f"pysbx: --output: '{out}/link/x' is not written: '{out}/link' leads out of '{out}'",
+        f"pysbx: --output: '{out}/loop/x' is not written: File exists",
     ]
     assert pysbx("run", "--output", str(out), "-c", f"{source}\nraise SystemExit(3)").returncode == 3
 

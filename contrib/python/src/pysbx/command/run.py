@@ -124,7 +124,7 @@ def save(done: Execution, directory: str) -> list[str]:
             if not there.resolve().is_relative_to(top.resolve()):
                 raise PermissionError(errno.EPERM, f"'{there}' leads out of '{top}'")
             with trees.opened_top(top) as opened:
-                real = (path.parent.resolve() / path.name).relative_to(top.resolve())
+                real = there.resolve().relative_to(top.resolve()) / path.relative_to(there)
                 placing.refuse_git(opened.directory, str(real), data)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, data)
