@@ -221,9 +221,18 @@ def test_a_file_whose_name_is_misspelt_was_meant() -> None:
 
 
 def test_a_module_of_the_callers_is_no_package_to_install() -> None:
-    files = {"app/own.py": "", "src/part/__init__.py": "", "one.py": "import two\nx = 1", "two.py": "from one import x"}
+    files = {
+        "app/own.py": "",
+        "app/__init__.py": "",
+        "a'b/it.py": "",
+        "src/part/__init__.py": "",
+        "one.py": "import two\nx = 1",
+        "two.py": "from one import x",
+    }
     expected = {
-        "import own": "module 'own' is in the directory 'app'",
+        "import own": "module 'own' is in the directory 'app': sys.path.insert(0, 'app')",
+        "import it": """module 'it' is in the directory "a'b": sys.path.insert(0, "a'b")""",
+        "import app.none": "module 'app.none' is not in the sandbox, but the package around it is",
         "import part": "module 'part' is in the directory 'src'",
         "import six_": "module 'six_' is not in the sandbox",
         "import one": "two modules import each other",

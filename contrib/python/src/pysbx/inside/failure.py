@@ -65,7 +65,7 @@ def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
     if isinstance(error, FileNotFoundError):
         return os.listdir(os.path.dirname(error.filename) or ".") if type(error.filename) is str else []
     if isinstance(error, ModuleNotFoundError):
-        return _places(error.name.partition(".")[0]) if type(error.name) is str else []
+        return _places(error.name) if type(error.name) is str else []
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     if isinstance(error, NameError) and tb is not None:

@@ -195,7 +195,7 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     if top == "pysbx":
         return "code in a sandbox has no sandboxes of its own: pass it plain values"
     if place := next(iter(names), ""):  # below the working directory
-        return f"module '{module}' is in the directory '{place}': sys.path.insert(0, '{place}') before the import"
+        return f"module '{module}' is in the directory {place!r}: sys.path.insert(0, {place!r}) before the import"
     words = current()
     if "own" in words.options:  # the files of a server are none of its callers'
         path = words.own_file(top) if top.isidentifier() else ""
