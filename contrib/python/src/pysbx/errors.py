@@ -79,7 +79,7 @@ class SandboxExecutionError(SandboxError):
         error_type: name of the exception's class inside, such as "ValueError".
         error_message: its text.
         traceback_str: the traceback as Python prints it, of the sandboxed frames only. It is a note of the exception
-            too, so Python 3.11 prints it with that of your program.
+            too, so Python 3.11 and later print it with that of your program.
         hint: what to try, or None.
         exit_code: exit code of the process, 0 to 255, if the process ended before it answered; otherwise None.
         crash: the signal that ended the process, and what is known of its cause; "" if none did.
