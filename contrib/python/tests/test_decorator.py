@@ -181,7 +181,7 @@ def test_a_call_that_waits_for_its_turn_can_be_cancelled(monkeypatch: pytest.Mon
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(work(100), 0.1)
         # The number of calls at the same time does not depend on the CPUs: a thread only waits.
-        assert calls.begun == list(range(AT_ONCE))
+        assert sorted(calls.begun) == list(range(AT_ONCE))
         for task in before:
             task.cancel()
         await asyncio.wait(before)

@@ -195,7 +195,7 @@ def test_a_runtime_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.Monk
         answer = service.post("/v1/run", code="1")
         assert (answer.status_code, answer.json()["type"]) == (500, "urn:pysbx:problem:no-sandbox"), answer.text
         assert "pysbx doctor" in answer.json()["remedy"]
-        assert metric(service, 'pysbx_problems_total{problem="no-sandbox"}') == 1
+        wait_until(lambda: metric(service, 'pysbx_problems_total{problem="no-sandbox"}') == 1)
         program.chmod(stat.S_IRWXU)
         assert service.run("6 * 7")["value"] == "42"
 

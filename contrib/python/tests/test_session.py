@@ -258,7 +258,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
     with Sandbox() as session:
         assert session.run(limited).error is None
         assert session.run("print('mine'); resource.setrlimit(resource.RLIMIT_NOFILE, limits)").stdout == "mine\n"
-        done = session.run("time.sleep(3); print('again')")
+        done = session.run("time.sleep(5); print('again')")
     assert (done.stdout, done.stderr.count("late\n")) == ("again\n", 1)
 
 
