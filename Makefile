@@ -248,10 +248,9 @@ uninstall: ## remove what install and install-hook installed
 demo: ## install missing packages, build, and show the runtime at work
 	+@MAKE='$(MAKE)' contrib/demo/demo.sh
 
-# The steps of the tests: tests/steps. Those of a group run at the same time. BESIDE names two others to run in the time
-# that the integration tests leave, and in that of the package.
-CHECK ?= package-sources+unit$(if $(WARM),+agent)+conformance integration+wheel$(addprefix +,$(word 1,$(BESIDE))) \
-         package+docs+adapters+self+ledger$(addprefix +,$(word 2,$(BESIDE)))
+# The steps of the tests: tests/steps. Those of a group run at the same time. BESIDE names another one to run beside the
+# integration tests, and in the time that these leave.
+CHECK ?= package-sources+unit$(if $(WARM),+agent)+conformance integration+wheel$(BESIDE:%=+%) adapters+ledger package+docs+self
 CHECK_ALL := fresh site $(CHECK) recipes release vm packages sanitize
 run_steps = ALL='$(ALL)' BUILD='$(BUILD)' MAKE='$(MAKE)' UNIT_TESTS='$(UNIT_TESTS)' WAKE='$(WAKE)' tests/check
 
