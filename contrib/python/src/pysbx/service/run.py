@@ -40,7 +40,8 @@ SOCKET_SIZE = 1 << 16
 NAMES = {"http": "HTTP service", "mcp": "MCP server"}
 # Runs are told to end first, so that their requests get answers.
 SHUTDOWN_SEC = 5
-DRAIN_SEC = 0.05
+# Seconds between two looks whether runs have ended, while the server waits for them.
+LOOK_SEC = 0.05
 
 
 class _Server(uvicorn.Server):
@@ -119,7 +120,7 @@ class _Server(uvicorn.Server):
         clock = asyncio.get_running_loop().time
         until = clock() + self._parts.drain_sec
         while self._parts.jobs.busy and not self.in_a_hurry and clock() < until:
-            await asyncio.sleep(DRAIN_SEC)
+            await asyncio.sleep(LOOK_SEC)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         systemd.notify("STOPPING=1")
