@@ -117,6 +117,14 @@ def test_a_file_is_found_after_runs_that_left_none() -> None:
     assert dict(done.artifacts) == {"text": b"not closed"}
 
 
+def test_the_time_of_runs_does_not_bound_files() -> None:
+    content = bytes(8 << 20)
+    with Sandbox(timeout_sec=0.001) as session:
+        session.put("large", content)
+        assert session.get("large") == content
+        assert session.files() == {"large": len(content)}
+
+
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/full", "/dev/fd"])
 def test_what_is_no_file_is_refused_and_does_not_end_the_session(path: str) -> None:
     with Sandbox(timeout_sec=10) as session:

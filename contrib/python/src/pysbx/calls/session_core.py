@@ -251,6 +251,8 @@ class Core(ABC):
             request = {**request, "asks_shared": True}
         else:
             container.streams.on_output = None
+            if timeout_sec is None:
+                timeout_sec = self._own_sec()
         try:
             answer = exchange(
                 container, bundle, request, last=False, timeout_sec=timeout_sec, patience=patience, passed=passed
@@ -462,10 +464,14 @@ class Core(ABC):
     def _keep(self) -> int:
         return self.options.output_limit
 
+    def _own_sec(self) -> float:
+        """Return the seconds for a request that runs no code of the user's."""
+        return max(self.options.timeout_sec, OWN_SEC)
+
     def _ask(self, request: Message, wait_sec: float = 0.0) -> Message:
         """Send a request that takes no time but a wait that it names, and return the answer."""
         with self._lock:
-            return self._exchange(request, self.options.timeout_sec + wait_sec)
+            return self._exchange(request, self._own_sec() + wait_sec)
 
     def terminal(
         self,
@@ -559,7 +565,7 @@ class Core(ABC):
         with theirs:
             try:
                 with self._lock:
-                    answer = self._exchange(request, max(self.options.timeout_sec, OWN_SEC), theirs.fileno())
+                    answer = self._exchange(request, passed=theirs.fileno())
                 if isinstance(answer.get("error"), dict):
                     raise SandboxError(f"{failed}: {text(answer['error'], 'message')}")
             except BaseException:

@@ -16,7 +16,7 @@ from pysbx.calls.execution import (
     check_put,
     checked_files,
 )
-from pysbx.calls.session_core import OWN_SEC, Core
+from pysbx.calls.session_core import Core
 from pysbx.container.exchange import MALFORMED, text
 from pysbx.errors import (
     ForgedAnswerError,
@@ -104,7 +104,7 @@ class Filed(Core):
             SandboxFileError: that is not possible; its class says why.
         """
         path = as_text(path, "path")
-        answer = self._ask({"op": "place", "action": action, "path": path, **more}, OWN_SEC)
+        answer = self._ask({"op": "place", "action": action, "path": path, **more})
         check_file(answer, path)
         return answer
 
@@ -213,7 +213,7 @@ class Filed(Core):
 
     def _restore_files(self, keep: list[str], mounts: Iterable[str]) -> None:
         """Remove all files of /work and /output but those to be kept."""
-        self._ask({"op": "restore", "keep": keep, "mounts": list(mounts)}, OWN_SEC)
+        self._ask({"op": "restore", "keep": keep, "mounts": list(mounts)})
 
     def mark(self) -> None:
         """Take the present files for those of the start.
@@ -291,7 +291,7 @@ class Filed(Core):
         from pysbx.options.requirements import is_met, name_of  # noqa: PLC0415 (few sessions need it)
 
         wanted = [(name, one) for one in requirements if (name := name_of(one))]
-        answer = self._ask({"op": "packages", "names": [name for name, _ in wanted]}, OWN_SEC) if wanted else {}
+        answer = self._ask({"op": "packages", "names": [name for name, _ in wanted]}) if wanted else {}
         found = answer.get("versions")
         for name, requirement in wanted:
             version = found.get(name) if isinstance(found, dict) else None
