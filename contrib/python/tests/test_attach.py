@@ -181,7 +181,7 @@ def test_the_reference_ends_with_its_process_or_session() -> None:
     attached.close()
     session = Sandbox(allow_network="localhost")
     fresh = run_directory() / SOCKETS / f"{reference}.sock"  # left by the one that was killed
-    proxies = directory_for(make_options(allow_network=["example.org"]).allow_network.entries)
+    proxies = directory_for(make_options(allow_network=["left.example.org"]).allow_network.entries)
     lefts = run_directory() / "forwards/left.sock", proxies / "4194305", fresh.with_name("pysbx-left.sock")
     for left in lefts:
         left.parent.mkdir(mode=0o700, exist_ok=True)
@@ -198,7 +198,7 @@ def test_the_reference_ends_with_its_process_or_session() -> None:
         with pytest.raises(BlockingIOError):  # a server for one client has not had it
             served.accept()
         os.unlink(served.getsockname())
-    assert run_code("1", allow_network=["example.org"]).error is None
+    assert run_code("1", allow_network=["left.example.org"]).error is None
     assert not any(map(Path.exists, lefts)) and fresh.exists()  # whose program may begin to listen
     fresh.unlink()
     other = Sandbox.attach(mine)
