@@ -78,6 +78,17 @@ async def test_code_executor() -> None:
 
 
 @pytest.mark.parametrize("stateful", [True, False])
+async def test_a_warning_is_no_failure(stateful: bool) -> None:
+    executor = PysbxCodeExecutor(stateful=stateful)
+    code = "import warnings; warnings.warn('old'); print(6 * 7)"
+    parts = [types.Part.from_text(text=text) for text in (f"```python\n{code}\n```", "done")]
+    model = Scripted(model="scripted", parts=parts)
+    assert await solve(LlmAgent(name="tester", model=model, code_executor=executor)) == "done"
+    assert all(text in model.read[-1] for text in ("42", "UserWarning: old")), model.read
+    executor.close()
+
+
+@pytest.mark.parametrize("stateful", [True, False])
 def test_files(stateful: bool) -> None:
     executor = PysbxCodeExecutor(stateful=stateful, timeout_seconds=2)
     given = [File("a.csv", "YSxi"), File("b.csv", b"c,d")]
@@ -91,7 +102,8 @@ def test_files(stateful: bool) -> None:
     killed = executor.execute_code(None, CodeExecutionInput("import os; os.kill(os.getpid(), 9)"))
     assert (killed.exit_code, "SIGKILL" in killed.stderr) == (137, True)
     left = executor.execute_code(None, CodeExecutionInput("import os; os._exit(2)"))
-    assert (left.exit_code, left.stderr) == (2, "exit code 2\n")
+    gone = "the session has ended: its names and files are gone\n" if stateful else ""
+    assert (left.exit_code, left.stderr) == (2, f"exit code 2\n{gone}")
     assert executor.execute_code(None, CodeExecutionInput("print(open('a.csv').read())", given)).stdout == "a,b\n"
     executor.close()
 

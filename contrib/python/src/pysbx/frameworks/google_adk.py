@@ -96,18 +96,25 @@ class PysbxCodeExecutor(BaseCodeExecutor):
         if not self.stateful:
             return self._result(run_code(given.code, files=files, **(self.options | options)))
         number = given.execution_id or ""
-        if number not in self._sessions or self._sessions[number].ended:  # by earlier code, whose result says why
+        if number not in self._sessions or self._sessions[number].ended:
             self._sessions[number] = Sandbox(**self.options)
-        self._sessions[number].put(files)
-        return self._result(self._sessions[number].run(given.code, **options))
+        session = self._sessions[number]
+        session.put(files)
+        result = self._result(session.run(given.code, **options))
+        if session.ended:
+            result.stderr += "the session has ended: its names and files are gone\n"
+        return result
 
     @staticmethod
     def _result(done: Execution) -> CodeExecutionResult:
-        stderr = done.stderr + unsaid(done)
-        if done.exit_code and not stderr:  # the framework calls the code failed if something is on stderr
+        stdout, stderr = done.stdout, done.stderr + unsaid(done)
+        # The framework calls the code failed if something is on stderr, and shows the model only that.
+        if not done.exit_code:
+            stdout, stderr = stdout + stderr, ""
+        elif not stderr:
             stderr = f"exit code {done.exit_code}\n"
         made = [_file(name, content) for name, content in done.artifacts.items()]
-        return CodeExecutionResult(stdout=done.stdout, stderr=stderr, output_files=made, exit_code=done.exit_code)
+        return CodeExecutionResult(stdout=stdout, stderr=stderr, output_files=made, exit_code=done.exit_code)
 
     def close(self) -> None:
         """End the sessions."""
