@@ -74,6 +74,11 @@ class Server:
         found: dict[str, Any] = answer.json()
         return found
 
+    def refused(self, problem: str) -> float:
+        """Return how many requests or connections had a problem, by the metrics."""
+        found = re.search(f'problem="{problem}"}} (.+)', self.client.get("/metrics").text)
+        return float(found[1]) if found else 0
+
     def connect(self, token: str = "") -> httpx.Client:
         """Return another client."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}

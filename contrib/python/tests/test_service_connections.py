@@ -313,6 +313,7 @@ def test_a_peer_that_has_all_its_connections_does_not_take_those_of_others(tmp_p
         assert ask(service, source="127.0.0.2")[0].startswith(b"HTTP/1.1 200 ")
         held.close()
         wait_until(lambda: ask(service)[0].startswith(b"HTTP/1.1 200 "))
+        assert service.refused("too-many-connections") >= 3
 
 
 def test_more_connections_than_there_may_be(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import Server, server
+from tests.servers import Server, server, wait_until
 
 BODY = b'{"code": "6 * 7"}'
 CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
@@ -72,8 +72,10 @@ def talk(service: Server, sent: bytes, *, to_the_end: bool) -> bytes:
 def test_a_request_whose_end_is_doubtful_is_refused_and_nothing_follows_it(
     service: Server, head: bytes, body: bytes
 ) -> None:
+    before = service.refused("malformed")
     found = talk(service, HEAD + head + b"\r\n" + body + NEXT, to_the_end=True)
     header, _, content = found.partition(b"\r\n\r\n")
+    wait_until(lambda: service.refused("malformed") == before + 1)
     assert header.startswith(b"HTTP/1.1 400 ")
     assert b"application/problem+json" in header
     told = json.loads(content)  # and nothing behind it

@@ -81,7 +81,10 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])  # uvicorn itself listens nowhere
         context = None if self._tls is None else self._tls.context
-        self._doors = [Listener(listener, self._bounds, self._welcome, context) for listener in sockets or ()]
+        refused = self._parts.meters.refused
+        self._doors = [
+            Listener(listener, self._bounds, self._welcome, context, refused=refused) for listener in sockets or ()
+        ]
         for door in self._doors:
             door.open()
         self._tick()

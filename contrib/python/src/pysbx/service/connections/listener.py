@@ -89,6 +89,7 @@ class Listener:
 
     Attributes:
         turns: of the connections, for what they have sent.
+        refused: see __init__.
     """
 
     def __init__(
@@ -97,6 +98,8 @@ class Listener:
         bounds: Bounds,
         welcome: Callable[[Listener], Guest],
         tls: ssl.SSLContext | None = None,
+        *,
+        refused: Callable[[str], None],
     ) -> None:
         """Prepare a door, which open() opens.
 
@@ -105,8 +108,10 @@ class Listener:
             bounds: how many connections there may be.
             welcome: makes the protocol of a connection.
             tls: the certificate, for a server with TLS.
+            refused: counts a problem, by its name, of which no application knows.
         """
         self.turns = Turns()
+        self.refused = refused
         self._listener = listener
         self._bounds = bounds
         self._welcome = welcome
@@ -239,6 +244,7 @@ class Listener:
         if self._of_peer[peer] >= bounds.per_peer:
             reason = f"{peer} has {bounds.per_peer}, which is the most of one peer"
         logger.warning("a connection was refused: %s", reason)
+        self.refused(CONNECTIONS.name)
         with connection, contextlib.suppress(OSError):
             # Closing with unread bytes would reset the connection, and the client would lose the answer.
             with contextlib.suppress(BlockingIOError):

@@ -193,6 +193,7 @@ class Protocol(H11Protocol, Guest):
         """Answer with a problem, if no other answer has begun."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
+        self._door.refused(problem.kind.name)
         # An answer to HEAD has no content, and the application may be at work on a head that was good.
         at_work = self.cycle is not None and not self.cycle.response_complete
         only_head = at_work and self.cycle.scope["method"] == "HEAD"

@@ -27,7 +27,7 @@ TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("starts", "Counter", "Starts of sandboxes", ("caller", "start", "reason")),
     ("limits", "Counter", "Limits that runs have hit", ("caller", "limit")),
     ("queue_seconds", "Histogram", "Time that calls waited for a free slot", ("caller",)),
-    ("problems", "Counter", "Requests that were refused or failed", ("problem",)),
+    ("problems", "Counter", "Requests and connections that were refused or failed", ("problem",)),
     ("leftovers", "Counter", "Sandboxes of an earlier service that were removed at the start", ()),
     ("audit_lost", "Counter", "Events that the audit log could not take", ()),
 )
@@ -38,7 +38,7 @@ GAUGES = (
 )
 # Problems of the alerts in contrib/service. They are there from the start, because Prometheus sees no increase in a
 # series that begins with 1.
-ALERTED = ("busy", "exhausted", "fault", "no-sandbox")
+ALERTED = ("busy", "exhausted", "fault", "no-sandbox", "too-many-connections")
 
 
 # Characters of the digest of a token, by which a caller is named.
@@ -111,7 +111,7 @@ class Meters:
         self._add("starts", 1, caller=caller, start=start, reason=reason)
 
     def refused(self, problem: str) -> None:
-        """Count a request that was refused or failed, by the name of its problem."""
+        """Count a request or connection that was refused or failed, by the name of its problem."""
         self._add("problems", 1, problem=problem)
 
     def removed(self, count: int) -> None:
