@@ -426,8 +426,7 @@ def test_tls_with_a_certificate_that_is_replaced(tokens: str, tmp_path: Path) ->
         service.process.send_signal(signal.SIGHUP)
         time.sleep(2)
         assert "first" in name_of_peer(service.address), "the old certificate serves"
-        make_certificate(tmp_path, "second")
-        service.process.send_signal(signal.SIGHUP)
+        make_certificate(tmp_path, "second")  # and no signal: a client of ACME may know nothing of this service
         wait_until(lambda: "second" in name_of_peer(service.address))
     assert any("the old certificate is used" in line for line in service.log)
 
@@ -451,6 +450,26 @@ def test_tokens_are_read_again_while_sessions_go_on(tmp_path: Path) -> None:
             wait_until(lambda: stranger.post("/v1/run", json={"code": "1"}).status_code == 401)
         assert service.client.post(f"{place}/run", json={"code": "1"}).status_code == 200
     assert any("the tokens stay as they were: token: at least" in line for line in service.log)
+
+
+def test_a_secret_of_kubernetes_is_read_again_without_a_signal(tmp_path: Path) -> None:
+    """The kubelet replaces a link, through which all members of the Secret are reached."""
+    other, path = "b" * 32, tmp_path / "token"
+
+    def bring(version: str, token: str) -> None:
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "token").write_text(token)
+        (tmp_path / "..data_tmp").symlink_to(version)
+        (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+
+    bring("..1", TOKEN)
+    path.symlink_to("..data/token")
+    with server("--token-file", str(path), listen="127.0.0.1:0", token=TOKEN) as service:
+        assert service.client.post("/v1/run", json={"code": "1"}).status_code == 200
+        bring("..2", other)
+        wait_until(lambda: service.client.post("/v1/run", json={"code": "1"}).status_code == 401)
+        with service.connect(other) as renewed:
+            assert renewed.post("/v1/run", json={"code": "1"}).status_code == 200
 
 
 def test_a_handshake_that_does_not_end_is_ended(tokens: str, tmp_path: Path) -> None:

@@ -44,6 +44,33 @@ SHUTDOWN_SEC = 5
 LOOK_SEC = 0.05
 
 
+class _Files:
+    """Files that the server reads again when they have changed: a kubelet or a client of ACME sends no signal."""
+
+    def __init__(self, names: Iterable[str | None]) -> None:
+        self._names = [name for name in names if name]
+        self._read = self._last = self._look()
+
+    def _look(self) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+        for name in self._names:
+            try:
+                status = os.stat(name)
+            except OSError:
+                found.append(())
+            else:
+                found.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+        return found
+
+    def due(self, *, asked: bool) -> bool:
+        """Tell whether to read them: a signal asks for it, or they have changed, but not since the last look."""
+        last, self._last = self._last, self._look()
+        due = asked or self._read != self._last == last
+        if due:
+            self._read = self._last
+        return due
+
+
 class _Server(uvicorn.Server):
     """A server with a door of its own, which says when it is there, and ends its sandboxes before its requests."""
 
@@ -56,8 +83,10 @@ class _Server(uvicorn.Server):
         *,
         tls: Certificate | None,
         tokens: Access,
+        files: _Files,
     ) -> None:
         super().__init__(config)
+        self._files = files
         self._tokens = tokens
         self._tls = tls
         self._audit = parts.audit
@@ -98,8 +127,8 @@ class _Server(uvicorn.Server):
     def _tick(self) -> None:
         if self._log is not None:
             self._log.report()
-        if self.wants_files:
-            self.wants_files = False
+        asked, self.wants_files = self.wants_files, False
+        if self._files.due(asked=asked):
             self._audit.reopen()
             if self._tls is not None:
                 self._tls.reload()
@@ -143,6 +172,7 @@ def _serve(  # noqa: PLR0917 (the parts of a server, each of another type)
     parts: State,
     bounds: Bounds,
     tokens: Access,
+    files: _Files,
     *,
     trusted: Sequence[str] = (),
     tls: Certificate | None = None,
@@ -165,7 +195,7 @@ def _serve(  # noqa: PLR0917 (the parts of a server, each of another type)
         timeout_keep_alive=int(IDLE_SEC),
         timeout_graceful_shutdown=SHUTDOWN_SEC,
     )
-    server = _Server(config, greeting, parts, bounds, tls=tls, tokens=tokens)
+    server = _Server(config, greeting, parts, bounds, tls=tls, tokens=tokens, files=files)
 
     def leave(number: int, _: object) -> None:
         server.in_a_hurry = server.should_exit or number == signal.SIGINT
@@ -210,6 +240,7 @@ def _by_http(
     pages: Iterable[str] = (),
     sockets: Any = "none",
 ) -> int:
+    files = _Files((settings.token_file, settings.tls_cert, settings.tls_key))
     tls = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert is not None else None
     address, tokens, listener = _listen(settings)
     journal = log.install(settings.log_level, settings.log_format)
@@ -221,7 +252,7 @@ def _by_http(
             package.warning("listen: other machines reach %s, and tokens travel unencrypted: %s", address, ENCRYPT)
         with spoken_as(interface, offered=parts.offer.packages):
             greeting, trusted = f"pysbx: {NAMES[interface]} at {address}", settings.trusted_proxies
-            _serve(greeting, gate, listener, parts, bounds, tokens, trusted=trusted, tls=tls, sockets=sockets)
+            _serve(greeting, gate, listener, parts, bounds, tokens, files, trusted=trusted, tls=tls, sockets=sockets)
         parts.audit.close()
     finally:
         journal.close()

@@ -52,7 +52,7 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._Argume
         metavar="FILE",
         help="file with the tokens of the callers, one per line (default: the token in $PYSBX_TOKEN)",
     )
-    group.add_argument("--tls-cert", metavar="FILE", help="certificate chain for TLS, in PEM format; SIGHUP reloads it")
+    group.add_argument("--tls-cert", metavar="FILE", help="certificate chain for TLS, in PEM format")
     group.add_argument("--tls-key", metavar="FILE", help="its key (default: in the file of the certificate)")
     group.add_argument(
         "--allow-origin",
