@@ -43,6 +43,20 @@ def test_standard_error_is_that_of_a_program(source: str, tmp_path: Path) -> Non
     assert "".join(seen) == done.stderr
     assert done.stdout == there.stdout
     assert done.error is not None and done.error.traceback in done.stderr
+
+
+@pytest.mark.parametrize("last", ["Own()", "10 ** 5000", "__import__('pdb').set_trace()\nprint(7)"])
+def test_a_program_of_a_file_has_no_value(last: str, tmp_path: Path) -> None:
+    """It ends as with `python3`, which computes no repr."""
+    source = f"class Own:\n    def __repr__(self): raise ValueError(print('of the repr'))\nprint('done')\n{last}\n"
+    (tmp_path / "program.py").write_text(source)
+    command = [sys.executable, "program.py"]
+    there = subprocess.run(command, capture_output=True, cwd=tmp_path, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = run_code(source, name="program.py")
+    assert (done.exit_code, done.value, done.displays) == (there.returncode, None, ())
+    assert done.stdout == there.stdout.replace(str(tmp_path), "/work")
+    assert done.stderr == there.stderr.replace(str(tmp_path), "/work")
+    assert run_code("6 * 7", name="program.py", notebook=True).value == "42"
     with Sandbox() as session:
         again = session.run(source)
     assert again.error is not None and again.error.traceback in again.stderr

@@ -94,9 +94,11 @@ def execute(
 ) -> str | None:
     """Execute source text and return the repr of its last expression, if it ends with one that is not None.
 
+    A file has no such value, as with `python3`: its repr could fail, print something or take long.
+
     Args:
         source: the text; bytes have an encoding as in a file.
-        name: its name in tracebacks.
+        name: its name in tracebacks. That of a file is an absolute path.
         scope: the names.
         shown: the text for tracebacks, if that is another one.
         notebook: whether it may await at its top level, and a semicolon at its end hides the value.
@@ -109,7 +111,8 @@ def execute(
     text = shown or source
     lines = text if isinstance(text, str) else importlib.util.decode_source(text)
     linecache.cache[name] = (len(text), None, f"{lines}\n".splitlines(keepends=True), name)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    has_value = notebook or not os.path.isabs(name)
+    last = tree.body.pop() if has_value and tree.body and isinstance(tree.body[-1], ast.Expr) else None
     flags = _kept_flags | (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if notebook else 0)
     body = _compiled(tree, name, "exec", flags) if tree.body else None
     _kept_flags |= body.co_flags & ANNOTATIONS if body else 0
