@@ -155,17 +155,18 @@ def upload(service: Server, size: int, part: int, pause: float) -> bytes:
         return channel.recv(1 << 16)
 
 
-def download(service: Server, pause: float) -> int:
-    """Take a large answer slowly, and return how much of it came."""
+def download(service: Server, slow_sec: float) -> int:
+    """Take a large answer, for some seconds slowly, and return how much of it came."""
     body = json.dumps({"code": "open('/output/x', 'wb').write(bytes(4 << 20))"}).encode()
     got = 0
     with connect(service) as channel:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         channel.sendall(head_of("/v1/run", len(body), "Connection: close") + body)
+        until = time.monotonic() + slow_sec
         with suppress(ConnectionResetError):
-            while part := channel.recv(1 << 16):
+            while part := channel.recv(2 * RATE):
                 got += len(part)
-                time.sleep(pause)
+                time.sleep(0.8 if time.monotonic() < until else 0)
     return got
 
 
@@ -190,7 +191,7 @@ def test_slow_clients_are_cut_off_and_slow_but_steady_ones_served(tmp_path: Path
         trickled_for = pool.submit(lifetime, trickled, lambda: trickled.sendall(b" "))
         # Longer than any pause may be, and faster than the slowest that is served.
         steady = pool.submit(upload, service, 16 * RATE, RATE, 0.8)
-        taken = pool.submit(download, service, 0.18)
+        taken = pool.submit(download, service, 2 * PATIENCE_SEC)
         for found in (silent_for, half_for, trickled_head_for):
             assert HEAD_SEC - 1 < found.result() < HEAD_SEC + 3
         # And time for the client to find out.

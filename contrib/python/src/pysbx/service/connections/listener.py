@@ -21,6 +21,7 @@ from typing import Any
 
 from pysbx.service.connections.connection_limits import LATE, Bounds
 from pysbx.service.connections.problems import CONNECTIONS, SHORT_OF, Problem
+from pysbx.service.connections.rate import PATIENCE_SEC, RATE
 from pysbx.service.connections.slices import Turns
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,9 @@ CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 # One customer gets a network of this size: RFC 6177.
 IPV6_PREFIX = 64
 UNREAD = 1 << 16
+# Bytes of an answer that the kernel keeps before the network takes them; it asks for more when half are left. By
+# default it keeps megabytes: of a slow client, that looks like an answer that stands still.
+UNSENT = int(RATE * PATIENCE_SEC / 2)
 
 
 class Guest(asyncio.Protocol):
@@ -126,6 +130,8 @@ class Listener:
     def open(self) -> None:
         """Begin to accept connections."""
         self._listener.setblocking(False)
+        if self._listener.family != socket.AF_UNIX:  # its connections inherit this
+            self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
         self._open = True
         self._listen()
         asyncio.get_running_loop().call_later(SWEEP_SEC, self._sweep)
