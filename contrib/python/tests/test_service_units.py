@@ -32,7 +32,8 @@ def installed(prefix: Path) -> list[Path]:
 def test_install_writes_units_and_uninstall_removes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--", "--memory", "1024", "--allow-package", "a b$c%d"]
     assert main(["service", "install", "--prefix", str(tmp_path), "--listen", "127.0.0.1:8000", *options]) == 0
-    said = capsys.readouterr().out
+    said, warned = capsys.readouterr()
+    assert "at 127.0.0.1:8000 without a token: add -- --token-file FILE" in warned
     found = {path.name: path.read_text() for path in installed(tmp_path)}
     assert {"pysbx.socket", "pysbx.service"} <= set(found)
     assert ("pysbx.conf" in found) == (os.geteuid() == 0)
@@ -45,7 +46,12 @@ def test_install_writes_units_and_uninstall_removes_them(tmp_path: Path, capsys:
     assert main(["service", "install", "--prefix", str(tmp_path), "--listen", "127.0.0.1:8000"]) == 0
     assert capsys.readouterr().out.endswith("try-restart pysbx.service\n")
     assert main(["service", "install", "--prefix", str(tmp_path), "--", "--memory", "512"]) == 0
-    assert capsys.readouterr().out.endswith("try-restart pysbx.socket pysbx.service\n")
+    said, warned = capsys.readouterr()
+    assert (said.endswith("try-restart pysbx.socket pysbx.service\n"), warned) == (True, "")
+    place = ["--prefix", str(tmp_path), "--listen", "127.0.0.1:8000"]
+    assert main(["service", "install", *place, "--", "--token-file", "/etc/pysbx/token"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["service", "install", "--prefix", str(tmp_path), "--", "--memory", "512"]) == 0
     assert "--memory 512" in next(path for path in installed(tmp_path) if path.name == "pysbx.service").read_text()
     assert main(["service", "uninstall", "--prefix", str(tmp_path)]) == 0
     assert installed(tmp_path) == []

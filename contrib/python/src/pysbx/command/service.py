@@ -37,6 +37,9 @@ HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 ELSEWHERE = (
     "install pysbx in a virtual environment elsewhere, such as /opt/pysbx, with an interpreter such as /usr/bin/python3"
 )
+NO_TOKEN = (
+    "pysbx: the service will not start at {} without a token: add -- --token-file FILE, or set PYSBX_TOKEN in a drop-in"
+)
 # Options of `pysbx serve` that name files.
 FILE_OPTIONS = ("token_file", "tls_cert", "tls_key", "audit_log")
 
@@ -166,6 +169,8 @@ def _install(arguments: argparse.Namespace, places: dict[str, Path], *, system: 
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
         print(path)
+    if listen and listen[0] not in "/%@" and not any(one.startswith("--token-file") for one in arguments.options):
+        print(NO_TOKEN.format(listen), file=sys.stderr)
     user = "" if system else "--user "
     if system:
         print("systemd-sysusers")
