@@ -22,7 +22,7 @@ from pysbx.calls.asynchronous import AsyncProcess
 from pysbx.calls.processes import Process
 from tests.conftest import containers
 
-BUSY = "while True: pass"
+BUSY = "import time; time.sleep(60)"
 API = Path(__file__).parents[2] / "docs/pages/reference/sessions.md"
 
 

@@ -187,7 +187,7 @@ def test_run_exits_as_the_program() -> None:
     dead = pysbx("run", *dies)
     assert (dead.returncode, dead.stderr) == (4, "last words\n")
     assert json.loads(pysbx("run", "--json", *dies).stdout)["stderr"] == "last words\n"
-    assert pysbx("run", "--timeout", "0.5", "-c", "while True: pass").returncode == 124
+    assert pysbx("run", "--timeout", "0.5", "-c", "import time; time.sleep(60)").returncode == 124
 
 
 @pytest.mark.parametrize(

@@ -506,7 +506,7 @@ def test_prints_go_to_the_callers_stderr(last: str, capsys: pytest.CaptureFixtur
 
 def test_prints_before_a_timeout_and_of_coroutines(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SandboxTimeoutError):
-        sandbox(timeout_sec=1)(talk)("while True: pass")
+        sandbox(timeout_sec=1)(talk)("import time; time.sleep(60)")
     assert "to stderr" in capsys.readouterr().err
     asyncio.run(sandbox_async(talk)(""))
     assert "to stderr" in capsys.readouterr().err

@@ -295,7 +295,7 @@ def test_without_hints_no_error_says_what_to_try() -> None:
         assert done.error is not None
         assert done.error.hint is None, source
     with Sandbox(hints=False) as session:
-        late = session.run("while True: pass", timeout_sec=0.5).error
+        late = session.run("import time; time.sleep(60)", timeout_sec=0.5).error
     assert late is not None and (late.type, late.hint) == ("Timeout", None)
     with pytest.raises(SandboxExecutionError) as caught:
         sandbox(hints=False)(lambda: int("x"))()

@@ -180,7 +180,7 @@ def test_running_and_sessions(small: Server) -> None:
         assert "line 2" in text_of(failed)
         assert "Hint: " in text_of(failed)
         assert failed.structured_content["error"]["type"] == "NameError"
-        late = await client.call_tool("run_python", {"code": "while True: pass", "timeout_sec": 0.5})
+        late = await client.call_tool("run_python", {"code": "import time; time.sleep(60)", "timeout_sec": 0.5})
         assert not late.is_error
         assert "0.5 seconds" in text_of(late)
 
@@ -510,7 +510,7 @@ def test_cancelled_runs_of_a_session_take_no_places() -> None:
     async def test(client: Client) -> None:
         started = await client.call_tool("start_session", {})
         session = {"session_id": started.structured_content["session_id"]}
-        for code in ("while True: pass", "x = 1", "x = 2"):
+        for code in ("import time; time.sleep(60)", "x = 1", "x = 2"):
             call = asyncio.ensure_future(client.call_tool("run_in_session", {**session, "code": code}))
             await asyncio.sleep(0.5)
             call.cancel()

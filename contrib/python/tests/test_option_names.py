@@ -73,7 +73,7 @@ def test_hints_name_options_of_their_interface_only() -> None:
 
 def test_the_command_names_its_options(tmp_path: Path) -> None:
     assert "add --with numpy\n" in pysbx("run", "-c", "import numpy", directory=tmp_path).stderr
-    assert "--timeout\n" in pysbx("run", "--timeout", "0.5", "-c", "while True: pass").stderr
+    assert "--timeout\n" in pysbx("run", "--timeout", "0.5", "-c", "import time; time.sleep(60)").stderr
     assert "--memory" in pysbx("run", "--memory", "64", "-c", "bytes(10**9)").stderr
     assert "--file-size" in pysbx("run", "--file-size", "1", "-c", "open('a', 'wb').write(bytes(2 << 20))").stderr
 

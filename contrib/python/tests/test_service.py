@@ -57,7 +57,7 @@ def test_what_the_code_does_wrong_is_no_error_of_http(service: Server) -> None:
     assert service.run("import sys; sys.exit(3)")["exit_code"] == 3
     dead = service.run("import os, sys; print('last words', file=sys.stderr); os._exit(3)")
     assert (dead["stderr"], dead["exit_code"]) == ("last words\n", 3)
-    late = service.run("while True: pass", timeout_sec=0.5)
+    late = service.run("import time; time.sleep(60)", timeout_sec=0.5)
     assert (late["timed_out"], late["exit_code"]) == (True, 124)
 
 

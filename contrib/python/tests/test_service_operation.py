@@ -82,7 +82,7 @@ def test_runs_and_starts_are_counted(service: Server) -> None:
     before = numbers(service)
     service.run("1")
     service.run("1 / 0")
-    service.run("while True: pass", timeout_sec=0.5)
+    service.run("import time; time.sleep(60)", timeout_sec=0.5)
     service.run("print('x' * 100)", output_limit=10)
     service.run("import socket", profile="minimal")
     service.post("/v1/run", code="1", memory_mb=10**6)
@@ -229,7 +229,7 @@ def run_some(options: tuple[str, ...], folder: Path) -> list[str]:
     with httpx.Client(transport=way, base_url="http://x", timeout=60, headers=headers) as client:
         client.post("/v1/run", json={"code": "1"}, headers={"Authorization": ""})
         client.post("/v1/run", json={"code": "1"})
-        client.post("/v1/run", json={"code": "while True: pass", "timeout_sec": 0.3})
+        client.post("/v1/run", json={"code": "import time; time.sleep(60)", "timeout_sec": 0.3})
         client.post("/v1/run", json={"code": "import os", "profile": "minimal"})
         place = client.post("/v1/sessions", json={}).headers["location"]
         client.post(f"{place}/run", json={"code": "1"})
@@ -308,7 +308,7 @@ def test_a_server_whose_runtime_is_gone_is_not_ready(tmp_path: Path, monkeypatch
 def test_the_package_logs_what_it_does(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "pysbx"):
         run_code("1")
-        run_code("while True: pass", timeout_sec=0.3)
+        run_code("import time; time.sleep(60)", timeout_sec=0.3)
         run_code("import os", profile="minimal")
     found = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert [level for level, _ in found] == ["DEBUG", "INFO", "INFO"]

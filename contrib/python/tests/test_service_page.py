@@ -366,7 +366,7 @@ def test_a_session_is_started_used_interrupted_forked_and_ended(page: Page) -> N
     page.wait("!document.querySelector('#run').disabled")
     assert "KeyboardInterrupt" in output(page)
     page.value("document.querySelector('#seconds').value = '0.5'; 1")
-    said = run(page, "while True: pass")
+    said = run(page, "import time; time.sleep(60)")
     assert (said.count("KeyboardInterrupt"), said.count("Timeout: not done after 0.5 seconds")) == (1, 1)
     page.value("document.querySelector('#seconds').value = ''; 1")
     page.value(press.format("Fork"))
@@ -445,7 +445,7 @@ def test_a_session_that_another_request_uses_is_listed_again_by_itself(page: Pag
 
 @needs_browser
 def test_a_run_is_stopped(page: Page, service: Server) -> None:
-    write(page, "print('begun', flush=True)\nwhile True: pass")
+    write(page, "import time\nprint('begun', flush=True)\ntime.sleep(60)")
     page.press("Enter", CONTROL)
     page.wait("document.querySelector('#output').textContent.includes('begun')")
     page.press(".", CONTROL)

@@ -97,7 +97,7 @@ def test_files(stateful: bool) -> None:
     (file,) = done.output_files
     assert (file.name, file.content, file.mime_type) == ("out.csv", b"a,bc,d", "text/csv")
     assert (done.exit_code, "ZeroDivisionError" in done.stderr) == (1, True)
-    late = executor.execute_code(None, CodeExecutionInput("while True: pass"))
+    late = executor.execute_code(None, CodeExecutionInput("import time; time.sleep(60)"))
     assert late.exit_code == 124
     killed = executor.execute_code(None, CodeExecutionInput("import os; os.kill(os.getpid(), 9)"))
     assert (killed.exit_code, "SIGKILL" in killed.stderr) == (137, True)
@@ -111,7 +111,7 @@ def test_files(stateful: bool) -> None:
 @pytest.mark.parametrize("stateful", [True, False])
 def test_options(stateful: bool) -> None:
     executor = PysbxCodeExecutor(stateful=stateful, timeout_sec=2, options={"env": {"A": "b"}})
-    code = "import os; print(os.environ['A'], flush=True)\nwhile 1: pass"
+    code = "import os, time; print(os.environ['A'], flush=True); time.sleep(60)"
     run = executor.execute_code(None, CodeExecutionInput(code))
     assert (run.stdout, run.exit_code, "2 seconds" in run.stderr) == ("b\n", 124, True)
     executor.close()
