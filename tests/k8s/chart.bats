@@ -64,6 +64,16 @@ for name, value in json.load(open(sys.argv[2])).items():
 PYTHON
 }
 
+@test "pods of the RuntimeClass run on the nodes that the installer serves" {
+    render --set runtimeClass.create=true --show-only templates/runtimeclass.yaml >class.yaml
+    python3 - "$K8S/node-installer/daemonset.yaml" "$K8S/runtimeclass.yaml" class.yaml <<'PYTHON'
+import sys, yaml
+installer, *classes = (next(yaml.safe_load_all(open(path))) for path in sys.argv[1:])
+for one in classes:
+    assert one["scheduling"]["nodeSelector"] == installer["spec"]["template"]["spec"]["nodeSelector"], one
+PYTHON
+}
+
 @test "another chart contains it, by a condition and under two names" {
     mkdir umbrella
     {

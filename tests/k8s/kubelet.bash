@@ -62,6 +62,7 @@ start_machine() {
         tests/k8s/node "$(<"$(plane)/node.token")" >"$(plane)/machine.log" 2>&1 </dev/null 3>&- &
     echo "$!" >"$(plane)/machine"
     wait_until 'kubectl wait --for=condition=Ready node/vm --timeout=1s'
+    kubectl label node vm pysbx.dev/runtime=true
     start_inspector
 }
 

@@ -263,7 +263,6 @@ import pandas; (bool(opened), int(pandas.Series([20, 22]).sum()), pandas.__file_
 
 @test "the node remover: the handler and the runtime are gone" {
     commands_for "Pods that are Python programs" 3
-    kubectl label node vm pysbx.dev/runtime-
     expect 0 on_node containerd config dump
     diff "$BATS_FILE_TMPDIR/dump" - <<<"$output"
     prints "" on_node find /opt/pysbx /etc/containerd/conf.d -mindepth 1
@@ -271,4 +270,5 @@ import pandas; (bool(opened), int(pandas.Series([20, 22]).sum()), pandas.__file_
     pod refused "$PROGRAM" | kubectl create --filename -
     wait_until '[[ $(kubectl get events --field-selector involvedObject.name=refused) == *"no runtime for \"pysbx\" is configured"* ]]'
     kubectl delete pod refused --grace-period 0 --force
+    kubectl label node vm pysbx.dev/runtime-
 }
