@@ -2,7 +2,9 @@
 # The Helm chart contrib/k8s/chart and runtimeclass.yaml, without a cluster: contrib/docs/pages/how-to/kubernetes.md.
 # controlplane.bats installs them.
 # once: the caller makes no difference
-# prepare: tests/setup/kubernetes helm
+# prepare: tests/setup/kubernetes helm kubectl
+
+load page.bash
 
 K8S=$BATS_TEST_DIRNAME/../../contrib/k8s
 CHART=$K8S/chart
@@ -72,6 +74,29 @@ installer, *classes = (next(yaml.safe_load_all(open(path))) for path in sys.argv
 for one in classes:
     assert one["scheduling"]["nodeSelector"] == installer["spec"]["template"]["spec"]["nodeSelector"], one
 PYTHON
+}
+
+@test "With kubectl: Helm need not know a Kubernetes as new as the cluster" {
+    cd "$K8S/../.."
+    block "With kubectl" sh | sed 's/>pysbx.yaml/--debug/; /^kubectl/d' >"$BATS_TEST_TMPDIR/commands"
+    helm() {
+        # As if this helm had been built for an old one: the last option counts.
+        command helm "$1" "$2" "$3" --kube-version 1.20.0 "${@:4}"
+    }
+    run source "$BATS_TEST_TMPDIR/commands"
+    ((status == 0))
+    [[ $output == *'image: "registry.example/pysbx:latest"'* ]]
+}
+
+@test "Pods that are Python programs: the installer and the remover take the image of the page" {
+    cp -r "$K8S"/node-* .
+    mkdir mine
+    for which in installer remover; do
+        block "Pods that are Python programs" yaml | sed "s/node-installer  /node-$which  /" >mine/kustomization.yaml
+        kubectl kustomize mine >result
+        (($(grep -c 'image: registry.example/pysbx:0.2.0$' result) == 2))
+        [[ $(grep -c -- '- remove$' result) == $([[ $which == remover ]] && echo 1 || echo 0) ]]
+    done
 }
 
 @test "another chart contains it, by a condition and under two names" {
