@@ -80,6 +80,15 @@ is_refused() {
     is_refused "a volume shows /proc, /sys, /dev" - --volume /proc/sys/kernel:/data:ro
 }
 
+@test "require-sandbox: the mounts that are refused are named, also those that the engine adds in a pod" {
+    mkdir data
+    is_refused "a volume can be written (--volume …:ro, and no mount below it): '/one', '/two'" - \
+        --volume "$PWD/data:/two" --volume "$PWD:/three:ro" --volume "$PWD:/one"
+    podman run --detach --name neighbour --network none --ipc shareable "$BUSYBOX" sleep 60
+    is_refused "a volume can be written (--volume …:ro, and no mount below it): '/dev/shm'" - --ipc container:neighbour
+    podman rm --force --time 0 neighbour
+}
+
 @test "require-sandbox: an annotation unknown to the runtime is refused and named" {
     is_refused "annotation 'run.pysbx.landlok' is not known" - --annotation run.pysbx.landlok=default
     expect 0 run_untrusted_without - --annotation run.pysbx.warm=auto --annotation org.example.landlok=default
