@@ -106,6 +106,15 @@ PYTHON
     fails 1 "is not the key" runtime warm show ../../etc/passwd
 }
 
+@test "warm show, verify: why there is no snapshot, if it could not be made" {
+    preload absent_module
+    expect 0 either -c 'print("cold")'
+    failed=$(runtime warm list | awk '$2 == "failed" { print $1 }')
+    fails 1 "could not be made: import absent_module: ModuleNotFoundError" runtime warm show "$failed"
+    fails 1 "could not be made: import absent_module: ModuleNotFoundError" runtime warm show --bundle bundle
+    fails 1 "could not be made: import absent_module: ModuleNotFoundError" runtime warm verify "$failed"
+}
+
 @test "warm show --bundle: whether a bundle fits, and why not" {
     runtime warm build --bundle bundle
     key=$(key)

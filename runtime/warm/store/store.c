@@ -467,6 +467,9 @@ int store_open_item(struct arena *a, const struct store *store, const char *name
         return error_text(err, -ENOENT, "'%.64s' is not the key of a snapshot", name);
     memcpy(entry->name, key, sizeof(entry->name));
     int ret = open_snapshot(a, store, key, entry, &st, err);
+    const char *failure = ret == -ENOENT ? store_failure(a, store, key, NULL) : NULL;
+    if (failure != NULL)
+        ret = error_text(err, ret, "snapshot '%s' could not be made: %s", key, failure);
     if (ret == 0 && pages)
         ret = compare_sum(a, store, key, entry->file, err);
     if (ret < 0)

@@ -117,8 +117,9 @@ int store_list(struct arena *a, const struct store *store, struct store_item **i
 int store_list_failed(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
                       struct error *err);
 
-/* Open a snapshot by its name, regardless of its age: entry->answer is STORE_READY. -ENOENT: there is none;
- * -EUCLEAN and others: it is damaged. `pages` also compares the checksum of its whole content. */
+/* Open a snapshot by its name, regardless of its age: entry->answer is STORE_READY. -ENOENT: there is none,
+ * and *err says why if it could not be made; -EUCLEAN and others: it is damaged. `pages` also compares the
+ * checksum of its whole content. */
 int store_open_item(struct arena *a, const struct store *store, const char *name, bool pages,
                     struct store_entry *entry, struct error *err);
 
