@@ -389,6 +389,19 @@ def test_categories_come_back_without_rows() -> None:
     assert decode(encode(series.clear())).dtype == series.dtype
 
 
+@pytest.mark.parametrize("labels", [[1, 2, 3], [3, 1, 1], [9, None, 2], []])
+def test_groups_of_numbers_and_times_come_back(labels: list[Any]) -> None:
+    ages, days = pandas.Series([20, 31.5, 40]), pandas.Series(pandas.date_range("2024", periods=3, tz="UTC"))
+    frame = pandas.DataFrame({"x": [{1}, 2, ""], "age": pandas.cut(ages, 2), "day": pandas.cut(days, 2, right=False)})
+    frame["quarter"] = pandas.qcut(ages, 4, duplicates="drop").cat.as_unordered()
+    frame = frame.assign(n=1).reindex(labels)
+    pandas.testing.assert_frame_equal(decode(encode(frame)), frame, check_categorical=True)
+    for name in ("age", "day", "quarter"):
+        found = decode(encode(frame[name]))
+        assert found.dtype == frame[name].dtype
+        pandas.testing.assert_series_equal(found, frame[name])
+
+
 def test_an_index_of_one_level_comes_back() -> None:
     index = pandas.MultiIndex.from_arrays([["a", "b"]], names=["k"])
     for frame in (pandas.DataFrame({"n": [1, 2]}, index=index), pandas.DataFrame([[1, 2]], columns=index)):
@@ -650,8 +663,7 @@ def test_a_cell_that_has_no_form_is_named() -> None:
 
 
 def test_a_column_that_arrow_cannot_hold_is_named() -> None:
-    bins = pandas.cut(pandas.Series([20, 30, 40]), 2)
-    for content in (pandas.arrays.SparseArray([0]), bins, [1j]):
+    for content in (pandas.arrays.SparseArray([0]), [1j]):
         frame = pandas.DataFrame({"number": 1, "group": content})
         with pytest.raises(Unserializable, match=f"its values of dtype {frame['group'].dtype!s:.6}") as caught:
             encode({"a": frame})
@@ -673,6 +685,7 @@ def test_malformed_parts_of_a_table_are_refused() -> None:
     with pyarrow.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     frame = msgpack.ExtType(Code.DATAFRAME, bytes(sink.getvalue()))
+    short, texts = map(msgpack.unpackb, (encode(pandas.CategoricalIndex(["a"])), encode(pandas.Index(["a", "b"]))))
     for code, parts in (
         (Code.CELLS, [0, [1, 2], 5]),
         (Code.CELLS, [0, [1, 2], frame, frame]),
@@ -682,6 +695,8 @@ def test_malformed_parts_of_a_table_are_refused() -> None:
         (Code.CELLS, [0, [1, 2], 0, [1, 2], frame]),
         (Code.STRINGS, [*[0, "python", "nan"] * 2, frame]),
         (Code.CELLS, [0, "xy", frame]),
+        (Code.CELLS, [0, short, frame]),
+        (Code.CELLS, [0, texts, frame]),
         (Code.LABELS, [2, None, "object", [1, 2], frame]),
         (Code.LABELS, [0, None, "object", [1], frame]),
         (Code.LABELS, [0, None, "object", "xy", frame]),

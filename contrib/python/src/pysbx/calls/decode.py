@@ -348,6 +348,9 @@ class _Decoder:
             raise SerializationError("the answer has malformed cells")
         self.check_positions(parts[::2], len(frame.columns))
         for number, cells in zip(parts[::2], parts[1::2], strict=True):
+            if type(cells) is pandas.CategoricalIndex:
+                frame.isetitem(number, pandas.Series(cells, index=frame.index))
+                continue
             if type(cells) is not list:
                 raise SerializationError("the answer has malformed cells")
             column = numpy.empty(len(cells), dtype=object)

@@ -357,7 +357,8 @@ def _comes_back(column: Any) -> bool:
 def _apart(value: Any, path: str, convert: Convert) -> tuple[Any, list[Any], list[Any]]:
     """Return a table that Arrow can hold, and the parts of its other columns.
 
-    These are cells as [position, cells, …], and dtypes of strings as [position, storage, missing value, …].
+    These are cells as [position, cells, …], where an index has categories that Arrow cannot hold, and dtypes of strings
+    as [position, storage, missing value, …].
 
     Raises:
         Unserializable: a cell has no form, or the other side would see a column changed.
@@ -372,13 +373,16 @@ def _apart(value: Any, path: str, convert: Convert) -> tuple[Any, list[Any], lis
         if type(dtype).__name__ == "StringDtype" and _comes_back(column.astype("str")):
             strings += [number, *_string_form(dtype)]
             continue
-        if dtype.name != "object":
+        if dtype.name == "object":
+            cells += [number, [convert(cell, f"{called}[{row}]") for row, cell in enumerate(column)]]
+        elif hasattr(dtype, "categories") and _labels(index := sys.modules["pandas"].Index(column)):
+            cells += [number, convert(index, called)]
+        else:
             advice = "make them strings first, with astype(str), or values of a plainer dtype"
             raise _lost(value, called, f"its values of dtype {dtype!s:.80}", list(column.head(3)), advice)
         if plain is value:
             plain = value.copy(deep=False)
         plain.isetitem(number, False)
-        cells += [number, [convert(cell, f"{called}[{row}]") for row, cell in enumerate(column)]]
     return plain, cells, strings
 
 
