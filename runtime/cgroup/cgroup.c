@@ -67,6 +67,15 @@ int cgroup_confine(const struct cgroup_ref *ref, int program, struct error *err)
     return dirfd < 0 ? dirfd : cgroup_devices_attach(program, dirfd, err);
 }
 
+bool cgroup_is_located(const struct cgroup_ref *ref)
+{
+    if (ref->manager == CGROUP_MANAGER_DISABLED)
+        return ref->path != NULL;
+    return ref->manager <= CGROUP_MANAGER_DISABLED && ref->mount != NULL && ref->path != NULL &&
+           ref->path[strspn(ref->path, "/")] != '\0' &&
+           (ref->manager != CGROUP_MANAGER_SYSTEMD || ref->scope != NULL);
+}
+
 int cgroup_destroy(const struct cgroup_ref *ref, struct error *err)
 {
     switch (ref->manager) {

@@ -33,6 +33,10 @@ int cgroup_plan(struct arena *a, const struct spec *spec, const struct cgroup_op
 /* Write the plan as a JSON object. */
 void cgroup_describe(const struct cgroup_plan *plan, struct json_out *out);
 
+/* Return whether a location that was read from a record has all its parts, and is not the root, which would
+ * be frozen or killed with everything else. */
+bool cgroup_is_located(const struct cgroup_ref *ref);
+
 /* Create the cgroup, enable the controllers from the top down, and write the limits, in the parent before the
  * clone. *dirfd is for CLONE_INTO_CGROUP, and the caller closes it. It is -1 if cgroups are disabled, or if
  * systemd creates the cgroup after the clone. On failure, everything created is removed. */

@@ -154,7 +154,7 @@ static int delete_in(struct arena *a, int root, const char *id, bool force, stru
     /* Force continues in spite of a creation or a hook that hangs. */
     if (ret < 0 && !(ret == -EBUSY && force))
         return ret;
-    ret = record_read(a, dir, &record, err);
+    ret = record_read(a, dir, id, &record, err);
     /* A create that was killed before its first record leaves an empty directory. */
     if (ret == -ENOENT && force)
         return record_remove_dir(root, dir, id, err);

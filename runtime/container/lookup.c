@@ -22,7 +22,7 @@ int container_open_record(struct arena *a, const struct runtime_options *rt, con
     if (root < 0)
         return root;
     cleanup_fd int dir = record_open_dir(root, id, err);
-    ret = dir < 0 ? dir : record_read(a, dir, out, err);
+    ret = dir < 0 ? dir : record_read(a, dir, id, out, err);
     if (ret == 0)
         *dirfd = fd_steal(&dir);
     return ret;
@@ -38,7 +38,7 @@ static void list_one(struct arena *a, int root, const char *name, struct listed 
 {
     struct listed entry = {0};
     cleanup_fd int dir = record_open_dir(root, name, NULL);
-    if (dir < 0 || record_read(a, dir, &entry.record, NULL) < 0)
+    if (dir < 0 || record_read(a, dir, name, &entry.record, NULL) < 0)
         return;
     entry.status = record_status(dir, &entry.record);
     items[(*count)++] = entry;

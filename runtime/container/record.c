@@ -473,18 +473,26 @@ int record_parse(struct arena *a, char *text, struct record *out, struct error *
             if (strcmp(fields[i].key, line) == 0 && read_field(out, i, value) < 0)
                 return error_set(err, -EINVAL, "the container's state record has a bad '%s'", line);
     }
-    if (out->id == NULL || out->bundle == NULL || out->created == NULL || out->oci_version == NULL)
+    if (out->id == NULL || out->bundle == NULL || out->created == NULL || out->oci_version == NULL ||
+        out->rootfs == NULL || (out->pid > 0 && out->start_time == 0) || !cgroup_is_located(&out->cgroup))
         return error_set(err, -EINVAL, "the container's state record is not complete");
     return 0;
 }
 
-int record_read(struct arena *a, int dirfd, struct record *out, struct error *err)
+int record_read(struct arena *a, int dirfd, const char *id, struct record *out, struct error *err)
 {
     char *text;
-    int ret = io_read_file_at(a, dirfd, RECORD_NAME, RECORD_MAX, &text, NULL);
+    size_t size;
+    int ret = io_read_file_at(a, dirfd, RECORD_NAME, RECORD_MAX, &text, &size);
     if (ret < 0)
         return error_set(err, ret, "read the container's state record");
-    return record_parse(a, text, out, err);
+    /* A disk that was not synchronized when the machine stopped leaves zeros. */
+    if (strlen(text) != size)
+        return error_set(err, -EINVAL, "the container's state record is damaged: it has a NUL");
+    ret = record_parse(a, text, out, err);
+    if (ret == 0 && strcmp(out->id, id) != 0)
+        return error_set(err, -EINVAL, "the container's state record is that of '%.64s'", out->id);
+    return ret;
 }
 
 static bool is_alive(const struct record *record, const struct proc_stat *stat)

@@ -123,8 +123,9 @@ const char *record_time(struct arena *a);
 
 /* Replace the record on disk as a whole. Return 0 or a negative errno. */
 int record_write(int dirfd, const struct record *record, struct error *err);
-/* Read the record from disk. Its strings live in the arena. Return 0 or a negative errno. */
-int record_read(struct arena *a, int dirfd, struct record *out, struct error *err);
+/* Read the record of this container from disk. Its strings live in the arena. A record that lacks something,
+ * or is that of another container, is refused. Return 0 or a negative errno. */
+int record_read(struct arena *a, int dirfd, const char *id, struct record *out, struct error *err);
 
 /* Parse the text of a record, which ends with NUL. The text is changed, and strings of *out point into it.
  * Return 0 or -EINVAL. */

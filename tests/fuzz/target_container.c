@@ -41,7 +41,7 @@ void fuzz_record(const uint8_t *data, size_t size)
     fuzz_check_error(ret, &error);
     if (ret == 0) {
         const char *first = written(&arena, &record);
-        fuzz_require(record_read(&arena, scratch_directory(), &again, &error) == 0);
+        fuzz_require(record_read(&arena, scratch_directory(), record.id, &again, &error) == 0);
         fuzz_require(strcmp(first, written(&arena, &again)) == 0);
         cleanup_json_out struct json_out *out = json_out_new(true);
         record_write_state(&record, "running", record.pid, true, out);

@@ -148,6 +148,28 @@ PYTHON
     check_untouched
 }
 
+@test "a record of a container that lacks a line, has a NUL or another id: every command is an error or works, and ends" {
+    local record=$RUNTIME_STATE/box/state damage command
+    make_bundle sleep 1000
+    mkdir other
+    runtime run --detach --bundle bundle box </dev/null >out 2>err 3>&-
+    cp "$record" whole
+    for damage in $(seq 1 "$(wc -l <whole)" | sed 's/$/d/') 's/^cgroup-path/\x00&/' 's/^cgroup-manager .*/cgroup-manager 3/'; do
+        for command in "exec box true" "ps box" "kill box 0" "pause box" "resume box" "state box" "list" "events --stats box" \
+            "update --pids-limit 99 box" "start box" "delete box"; do
+            sed "$damage" whole >"$record"
+            # shellcheck disable=SC2086 # words of a command
+            runtime $command </dev/null >out 2>err 3>&- || (($? == 1 || $? == 255)) || { echo "$damage: $command: $?"; return 1; }
+        done
+    done
+    sed "s|^id .*|id ../../$PWD/other|" whole >"$record"
+    fails 1 "is that of '../../" runtime delete --force box
+    [[ -d other ]]
+    cp whole "$record"
+    expect 0 runtime delete --force box
+    check_untouched
+}
+
 @test "run: fifty at the same time" {
     make_bundle sh -c 'echo $$ $(hostname)'
     local -a runs=()

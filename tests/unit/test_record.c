@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +13,8 @@
 #include "container/record.h"
 #include "unit.h"
 
-#define NEEDED "id c1\noci-version 1.2.0\nbundle /b\ncreated now\n"
+#define WITHOUT_CGROUP "id c1\noci-version 1.2.0\nbundle /b\nrootfs /b/rootfs\ncreated now\n"
+#define NEEDED         WITHOUT_CGROUP "cgroup-manager 2\ncgroup-path \n"
 
 static struct arena arena;
 static struct error error;
@@ -39,8 +41,7 @@ static void test_numbers(void)
 static void test_lines(void)
 {
     struct record record;
-    ok(parse("oci-version 1\nbundle /b\ncreated now\nannotation k\nvalue a\\nb\\\\\nid c1\n", &record) == 0,
-       "lines are read");
+    ok(parse("annotation k\nvalue a\\nb\\\\\n" NEEDED, &record) == 0, "lines are read");
     ok(record.annotations.count == 1, "one annotation");
     is_str(record.annotations.items[0].value, "a\nb\\", "escapes are undone");
     is_int(parse("id\n", &record), -EINVAL, "a line without a value is refused");
@@ -48,6 +49,35 @@ static void test_lines(void)
     is_str(error.text, "the container's state record is damaged at 'cgroup-path /'", "… which is named");
     is_int(parse("id c1\n", &record), -EINVAL, "a record that is not complete is refused");
     is_int(parse("", &record), -EINVAL, "as is an empty one");
+    is_int(parse(NEEDED "pid 17\n", &record), -EINVAL, "a process without its time would seem to have ended");
+}
+
+/* No command has to expect half a location of the cgroup. */
+static void test_cgroups(void)
+{
+    static const char *const whole[] = {
+        "cgroup-manager 0\ncgroup-mount /m\ncgroup-path /c\n",
+        "cgroup-manager 1\ncgroup-mount /m\ncgroup-path /c\ncgroup-scope c.scope\n",
+    };
+    static const char *const parts[] = {
+        "",
+        "cgroup-manager 2\n",
+        "cgroup-manager 0\ncgroup-mount /m\n",
+        "cgroup-manager 0\ncgroup-path /c\n",
+        "cgroup-manager 0\ncgroup-mount /m\ncgroup-path //\n",
+        "cgroup-manager 1\ncgroup-mount /m\ncgroup-path /c\n",
+        "cgroup-manager 3\ncgroup-mount /m\ncgroup-path /c\n",
+    };
+    struct record record;
+    char text[256];
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+        snprintf(text, sizeof(text), WITHOUT_CGROUP "%s", whole[i]);
+        is_int(parse(text, &record), 0, "a whole location of the cgroup is read");
+    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        snprintf(text, sizeof(text), WITHOUT_CGROUP "%s", parts[i]);
+        is_int(parse(text, &record), -EINVAL, "a location without a part, or the root, is refused");
+    }
 }
 
 /* Return the status of a container of run whose first process is this one. */
@@ -88,6 +118,7 @@ int main(void)
 {
     test_numbers();
     test_lines();
+    test_cgroups();
     test_executes();
     arena_free(&arena);
     return done_testing();
