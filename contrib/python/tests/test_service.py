@@ -229,6 +229,21 @@ def test_a_member_that_does_not_exist_is_told_with_the_one_that_is_meant(service
     assert "memory_mb, " in refused["detail"], refused
 
 
+def test_a_member_that_is_null_counts_as_missing(service: Server) -> None:
+    nothing = dict.fromkeys(("argv", "stdin", "files", "tools", "packages", "profile", "memory_mb", "timeout_sec"))
+    done = service.post("/v1/run", code="import sys; sys.argv[1:], input", **nothing).json()
+    assert done["exit_code"] == 0 and done["value"].startswith("([], "), done
+    place = start(service, tools=None, packages=None, snapshot=None)
+    assert service.post(f"{place}/run", code="6 * 7", argv=None, stdin=None).json()["value"] == "42"
+    assert service.post(f"{place}/exec", command="pwd", cwd=None, env=None, stdin=None).json()["stdout"] == "/work\n"
+    refused = problem(service.post("/v1/run", code=None))
+    assert refused["detail"] == "code: Input should be a valid string"
+    # And clients are told so.
+    about = service.client.get("/openapi.json").json()["components"]["schemas"]["RunRequest"]
+    assert about["required"] == ["code"]
+    assert all({"type": "null"} in member["anyOf"] for name, member in about["properties"].items() if name != "code")
+
+
 def test_the_description_says_all_that_a_generated_client_needs(service: Server) -> None:
     about = service.client.get("/openapi.json").json()
     assert (about["info"]["version"], about["info"]["title"]) == (VERSION, "pysbx")

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData
 
@@ -22,9 +24,38 @@ BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
 
 class Strict(BaseModel):
-    """An object of a request: it has no other members, and no numbers as strings."""
+    """An object of a request: it has no other members, and no numbers as strings.
+
+    An optional member may also be null: many clients write null for what they do not set.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _left_out(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        needless = cls._needless()
+        return {name: value for name, value in given.items() if value is not None or name not in needless}
+
+    @classmethod
+    def _needless(cls) -> set[str]:
+        return {field.alias or name for name, field in cls.model_fields.items() if not field.is_required()}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the schema, in which such members are of their own type or null."""
+        made = handler.resolve_ref_schema(handler(schema))
+        for name in cls._needless():
+            member = made["properties"][name]
+            about = {key: member.pop(key) for key in ("title", "description", "default") if key in member}
+            forms = member.get("anyOf", [dict(member)] if member else [])
+            if forms and {"type": "null"} not in forms:
+                member.clear()
+                member["anyOf"] = [*forms, {"type": "null"}]
+            member.update(about)
+        return made
 
 
 class Binary(Strict):
