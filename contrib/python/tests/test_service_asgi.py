@@ -77,6 +77,8 @@ def test_an_application_that_fastapi_mounts() -> None:
                 assert (await client.get("/sandbox/")).text.startswith("<!doctype html>")
                 done = await client.post("/sandbox/v1/run", json={"code": "6 * 7"})
                 assert done.json()["value"] == "42"
+                place = (await client.post("/sandbox/v1/sessions")).headers["location"]
+                assert (await client.get(place)).status_code == 200, place
                 assert (await client.get("/health")).status_code == 404
                 assert (await client.get("/sandbox/health/")).status_code == 404  # and no redirection
 

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pysbx.base.option_names import spoken_as
 from pysbx.errors import SandboxError
 from pysbx.service.connections import access
-from pysbx.service.connections.admission import Application, Receive, Scope, Send
+from pysbx.service.connections.admission import Application, Message, Receive, Scope, Send
 from pysbx.service.http.api import make_api
 from pysbx.service.http.pages import open_routes
 from pysbx.service.observe.access_log import AccessLog
@@ -37,6 +37,20 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise ValueError(f"{self.prog}: {message}")
+
+
+def _below(root: str, send: Send) -> Send:
+    """Return a `send` for an application that is mounted: the places of its answers are those that clients see."""
+
+    async def send_place(message: Message) -> None:
+        if "headers" in message:
+            places = [
+                (name, root.encode() + value if name == b"location" else value) for name, value in message["headers"]
+            ]
+            message = {**message, "headers": places}
+        await send(message)
+
+    return send_place
 
 
 class App:
@@ -68,6 +82,7 @@ class App:
             path, root = scope["path"], scope.get("root_path", "").rstrip("/")
             if root and path.startswith(f"{root}/"):  # it is mounted there: its own paths are those that are documented
                 scope = {**scope, "path": path[len(root) :], "root_path": ""}
+                send = _below(root, send)
             await self._application(scope, receive, send)
 
     def _make(self) -> Application:
