@@ -110,7 +110,7 @@ def test_none_waits_with_ready_0_and_several_with_more() -> None:
     assert len({container.name for container in waiting(3)}) == 3
 
 
-@pytest.mark.parametrize("preload", ["", "pandas"])
+@pytest.mark.parametrize("preload", ["", "numpy"])
 def test_a_container_that_waits_has_little_memory_and_uses_no_time(preload: str, virtualenv: str) -> None:
     options: dict[str, Any] = {"virtualenv": virtualenv, "preload": [preload], "memory_mb": 1024} if preload else {}
     run_code("pass", warm="require", ready=0, **options)
