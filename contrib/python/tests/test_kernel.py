@@ -167,6 +167,9 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
     files = f"a sandbox has files of its own: {again(f'--mount {tmp_path}:/data')}"
     no_network = f"the sandbox has no network: {again('--network host.example')}"
     own = again(f"--mount {tmp_path}/own_part.py:/work/own_part.py")
+    full = f"the file system is full: write less, or {again('more --tmp-size')}"
+    lines = "KeyError: 1\n\nTraceback (most recent call last):\nOSError: [Errno 28] No space left on device\n"
+    worker = f"__import__('multiprocessing.pool').pool.RemoteTraceback({lines!r})"
     expected = {
         "import cv2.dnn": f"module 'cv2' is not in the sandbox: {again('--with opencv-python')}",
         "%load_ext sql": f"module 'sql' is not in the sandbox: {again('--with jupysql')}",
@@ -191,6 +194,11 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
         "import socket; socket.getaddrinfo('x.example', 1)": no_network,
         "bytearray(1 << 40)": f"hold less at a time, or {again('more --memory')}",
         "{}['x']": "",  # as in every notebook
+        # A library may wrap the error, and a pool of processes passes only the text of it on.
+        "try:\n    open('/srv/x.csv')\nexcept OSError as error:\n    raise RuntimeError('no data') from error": files,
+        "try:\n    open('/srv/x.csv')\nfinally:\n    raise RuntimeError('no data')": files,
+        "try:\n    open('/srv/x.csv')\nexcept OSError:\n    raise RuntimeError('no data') from None": "",
+        f"raise TypeError('no task') from {worker}": full,
     }
     sand = Kernel()
     try:

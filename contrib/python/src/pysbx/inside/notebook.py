@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from itertools import takewhile
+from itertools import starmap, takewhile
 from types import CodeType
 from typing import Any
 
@@ -42,6 +42,8 @@ CHANGERS = ("apk", "apt", "apt-get", "dnf", "dpkg", "sudo", "yum")
 NO_CHANGES = "a sandbox cannot change the system that it sees: install programs outside of it"
 LOADERS = ("conda", "curl", "git", "mamba", "npm", "uv", "wget")
 READERS = ("cat", "cp", "du", "head", "less", "ls", "mv", "python", "python3", "tail", "tar", "unzip", "wc")
+REMOTE_ERROR = re.compile(r"^(?:\w+\.)*(\w+): (.*)$", re.MULTILINE)
+MAX_CAUSES = 10
 hints: dict[str, Any] = {}  # of a kernel: see options/hints.py
 _loop: Any = None
 
@@ -272,6 +274,21 @@ def hint(kind: str, message: str = "") -> str:
     return ""
 
 
+def _hint_for_error(error: BaseException) -> str:
+    """Return what to do about an error, or about the nearest one that it came from, or ""."""
+    one: BaseException | None = error
+    for _ in range(MAX_CAUSES):
+        if one is None or is_of_program(one, one.__traceback__):
+            break
+        kind, text = type(one).__name__, str(one)
+        # Pools of processes pass only the text of a worker's traceback on, which ends with its error.
+        found = [*REMOTE_ERROR.findall(text)][-1:] if kind.endswith("RemoteTraceback") else [(kind, text)]
+        if said := next(filter(None, starmap(hint, found)), ""):
+            return said
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    return ""
+
+
 def _hint_for_command(command: str) -> str:
     """Return what to do about a command that has failed, or ""."""
     program, *words = _words(command) or [""]
@@ -289,7 +306,7 @@ def change_ipykernel(module: Any) -> None:
     system, show = module.system, module.ZMQInteractiveShell._showtraceback
 
     def show_hint(self: Any, kind: Any, value: Any, lines: list[str]) -> Any:
-        said = "" if is_of_program(value, value.__traceback__) else hint(kind.__name__, str(value))
+        said = _hint_for_error(value)
         return show(self, kind, value, [*lines, f"\nhint: {said}"] if said else lines)
 
     def run(command: str) -> Any:
