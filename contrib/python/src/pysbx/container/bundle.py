@@ -39,8 +39,8 @@ PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")
 UNUSED_SEC = 30 * 86400
 HIDDEN = ("nosuid", "nodev")
 TEMPORARY = ("/tmp", "/work", "/output")
-# Models know this directory from other sandboxes. Here it is another name of /work.
-DATA = ("/mnt/data", "../work")
+# Names by which programs know these directories elsewhere: models the first one, from other sandboxes.
+OTHER_NAMES = (("/mnt/data", "../work"), ("/var/tmp", "../tmp"))
 # Of a session, for packages that are added later: see inside/packages.py.
 PACKAGES = "/.packages"
 # The kernel keeps at most some hundred KiB of output for each: see memory_without_cgroup.py, SPARE.
@@ -360,9 +360,10 @@ def _files(options: Options) -> dict[str, str]:
 
 
 def _links(interpreter: Interpreter, config: Json) -> list[tuple[str, str]]:
-    """Return the links of the root. A mount at or below /mnt, and the /mnt of an image, take precedence."""
+    """Return the links of the root. A mount at or below /mnt or /var, and that of an image, take precedence."""
     taken = [mount["destination"] for mount in config["mounts"]] + [name for name, _ in interpreter.links]
-    return [*interpreter.links, *[DATA] * (not any(f"{name}/".startswith("/mnt/") for name in taken))]
+    used = {name.split("/")[1] for name in taken}
+    return [*interpreter.links, *(link for link in OTHER_NAMES if link[0].split("/")[1] not in used)]
 
 
 def _write_root(root: int, config: Json, links: Iterable[tuple[str, str]], files: Mapping[str, str]) -> None:
@@ -373,8 +374,7 @@ def _write_root(root: int, config: Json, links: Iterable[tuple[str, str]], files
         # The links of a root that the caller names may lead anywhere. The following files are created where they lead
         # within the root.
         for name, target in links:
-            if name == DATA[0]:
-                os.mkdir("mnt", dir_fd=root)
+            beneath.make_directory(root, os.path.dirname(name))
             os.symlink(target, name[1:], dir_fd=root)
         for name, text in files.items():
             beneath.write_in_root(root, name, text.encode())

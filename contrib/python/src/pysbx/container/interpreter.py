@@ -37,8 +37,8 @@ SYSTEM = (
     "/etc/mime.types",
     "/etc/ld.so.cache",
 )
-# Directories that are links into /usr on today's systems, and directories of their own on others.
-MERGED = ("/bin", "/lib", "/lib64", "/lib32")
+# Paths that are links into /usr on today's systems, and directories or files of their own on others.
+MERGED = ("/bin", "/lib", "/lib64", "/lib32", "/etc/os-release")
 # Of a conda environment. Not its settings, which may hold secrets: tokens of channels in .condarc, variables in
 # conda-meta/state and etc/conda. And the first environment has all others, and the packages, below itself.
 # https://docs.conda.io/projects/conda/en/stable/user-guide/tasks/manage-environments.html
@@ -103,7 +103,7 @@ def _system() -> tuple[tuple[Mount, ...], tuple[tuple[str, str], ...]]:
     for path in MERGED:
         if os.path.islink(path):
             links.append((path, os.readlink(path)))
-        elif os.path.isdir(path):
+        elif os.path.exists(path):
             mounts.append(Mount(path))
     return tuple(mounts), tuple(links)
 
