@@ -115,6 +115,17 @@ def test_the_end_of_the_connection_ends_the_programs(service: Server, session: s
         said(again, "again")
 
 
+def test_a_websocket_at_another_path_is_no_such_route(tmp_path: Path) -> None:
+    from websockets.sync.client import unix_connect
+
+    with server(listen=f"unix:{tmp_path}/s") as running, pytest.raises(InvalidStatus) as refused:
+        unix_connect(f"{tmp_path}/s", "ws://pysbx/v1/shell")
+    assert refused.value.response.status_code == 404
+    problem = json.loads(refused.value.response.body or b"")
+    assert problem["detail"] == "/v1/shell is no WebSocket"
+    assert any("GET /v1/shell 404 " in line for line in running.log)
+
+
 def test_a_session_has_one_terminal(service: Server, session: str) -> None:
     with terminal(service, session) as client:
         assert refusal(service, session)[:2] == (409, "terminal")

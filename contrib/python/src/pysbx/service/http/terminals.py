@@ -16,6 +16,7 @@ from typing import Any
 
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 from starlette.responses import Response
+from starlette.routing import WebSocketRoute
 
 from pysbx.calls.terminal import Terminal, check_size, data_packets, opened, size_packet
 from pysbx.inside.wire import TERMINAL_PACKET
@@ -197,3 +198,9 @@ def add_terminals(app: FastAPI, sessions: Sessions, find: Callable[[str], Sessio
             made.close()
             session.has_terminal, session.terminal = False, None
             session.used = time.monotonic()
+
+    async def no_route(socket: WebSocket) -> None:
+        """Refuse a WebSocket at any other path: by itself, the framework would say 403."""
+        await _deny(socket, Problem(PLAIN[404], f"{clean(socket.url.path):.200} is no WebSocket"))
+
+    app.router.routes.append(WebSocketRoute("/{path:path}", no_route))
