@@ -103,6 +103,8 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("SyntaxError", "'await' outside function (<sandbox>, line 1)", "asyncio.run"),
         ("SyntaxError", "'await' outside function (<sandbox>, line 1)", "notebook=True"),
         ("SyntaxError", "'await' outside async function (<sandbox>, line 1)", "asyncio.run"),
+        ("RuntimeError", "asyncio.run() cannot be called from a running event loop", "await"),
+        ("RuntimeError", "This event loop is already running", "await"),
         ("EOFError", "EOF when reading a line", "stdin="),
         ("ModuleNotFoundError", "No module named 'cv2'", "opencv-python"),
         ("ImportError", "No module named pytest", "is not in the sandbox"),

@@ -306,6 +306,11 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
         r"can't start new thread",
         "too many threads, or no memory for one more: start fewer, or {processes}",
     ),
+    (
+        "RuntimeError",
+        r"(asyncio\.run\(\) cannot be called from a running|This) event loop",
+        "an event loop runs already: write `await` before the coroutine",
+    ),
     ("_ArrayMemoryError", r"", "hold less at a time, or {memory}"),  # numpy's
     ("MemoryError", r"", "hold less at a time, or {memory}"),
     ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", "compiled code failed: an extension module, or ctypes"),
