@@ -22,7 +22,7 @@ import pytest
 from websockets.sync.client import connect
 
 from pysbx.service.observe.metrics import GAUGES, TABLE
-from tests.servers import TOKEN, server, wait_until
+from tests.servers import TOKEN, containers_of, server, wait_until
 from tests.test_service_allowance import make_certificate
 
 RECIPES = Path(__file__).parents[2] / "service"
@@ -153,17 +153,26 @@ def test_opentelemetry_gets_the_spans_of_a_request_and_its_run(
     instrument = [f"{Path(sys.executable).parent}/opentelemetry-instrument", "--traces_exporter", "console"]
     trace = "0af7651916cd43dd8448eb211c80319c"
     with server(listen=f"unix:{tmp_path}/s", before=instrument) as service:
-        headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+        headers, gone = ({"traceparent": f"00-{one}-b7ad6b7169203331-01"} for one in (trace, trace[::-1]))
         answer = service.client.post("/v1/run", json={"code": "6 * 7"}, headers=headers)
         assert answer.json()["value"] == "42"
         assert service.run("import os\n[name for name in os.environ if 'OTEL' in name]")["value"] == "[]"
         assert service.run("import sys\n[name for name in sys.modules if 'opentelemetry' in name]")["value"] == "[]"
-    text, found = capfd.readouterr().out.strip(), {}
+        with pytest.raises(httpx.ReadTimeout):  # the client goes
+            service.client.post("/v1/run", json={"code": "import time; time.sleep(60)"}, headers=gone, timeout=2)
+        wait_until(lambda: containers_of(service.process.pid) == [])
+    text, found, cancelled = capfd.readouterr().out.strip(), {}, {}
     while text:
         span, end = json.JSONDecoder().raw_decode(text)
         text = text[end:].lstrip()
         if trace in span["context"]["trace_id"]:
             found[span["name"]] = span["attributes"]
+        elif trace[::-1] in span["context"]["trace_id"]:
+            cancelled[span["name"]] = span["attributes"]
     assert found["POST /v1/run"]["http.response.status_code"] == 200
     run = found["sandbox"]
     assert (run["pysbx.outcome"], run["pysbx.exit_code"]) == ("ok", 0)
+    assert (cancelled["POST /v1/run"]["http.response.status_code"], cancelled["sandbox"]["pysbx.outcome"]) == (
+        499,
+        "cancelled",
+    )

@@ -6,11 +6,13 @@ attributes are those of the semantic conventions for HTTP, and pysbx.* for runs.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from pysbx.calls.execution import Execution, outcome_of
+from pysbx.container.process import Cancelled
 from pysbx.version import VERSION
 
 try:
@@ -21,6 +23,7 @@ except ModuleNotFoundError:
 # Headers of W3C Trace Context, by which a caller continues its own trace. Others, such as baggage, may be of any size.
 CARRIED = (b"traceparent", b"tracestate")
 SERVERS = 500
+OUTCOME = "pysbx.outcome"
 
 
 @contextmanager
@@ -54,7 +57,11 @@ def run_span(name: str) -> Iterator[Any]:
         yield None
         return
     with trace.get_tracer("pysbx", VERSION).start_as_current_span(name) as span:
-        yield span
+        try:
+            yield span
+        except (asyncio.CancelledError, Cancelled):
+            span.set_attribute(OUTCOME, "cancelled")
+            raise
 
 
 def ran(span: Any, done: Execution, waited_sec: float) -> None:
@@ -62,7 +69,7 @@ def ran(span: Any, done: Execution, waited_sec: float) -> None:
     if span is None or not span.is_recording():
         return
     about: Mapping[str, Any] = {
-        "pysbx.outcome": outcome_of(done),
+        OUTCOME: outcome_of(done),
         "pysbx.warm": done.warm,
         "pysbx.exit_code": done.exit_code,
         "pysbx.cpu_sec": done.usage.cpu_sec,
