@@ -502,7 +502,7 @@ def test_a_paused_session_does_nothing_until_it_is_resumed(isolation: Any) -> No
         time.sleep(0.5)
         assert session._cpu_sec == before
         for use in (lambda: session.run("1"), session.files, session.fork, lambda: session.start("true")):
-            with pytest.raises(SandboxPausedError, match=r"the session is paused: resume\(\) it first"):
+            with pytest.raises(SandboxPausedError, match=r"the session is paused: resume it first"):
                 use()
         session.interrupt()  # no run is in progress
         session.resume()

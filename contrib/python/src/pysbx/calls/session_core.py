@@ -226,7 +226,7 @@ class Core(ABC):
             raise SandboxError(f"the session has ended: {self._ended}")
         self._refuse_fork()
         if self._paused:
-            raise SandboxPausedError("the session is paused: resume() it first")
+            raise SandboxPausedError("the session is paused: resume it first")
         if self._parked is not None:
             self._replace(self._parked)
         if self._container is None or self._bundle is None:
