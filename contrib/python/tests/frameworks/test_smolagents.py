@@ -82,6 +82,11 @@ def test_errors_are_for_the_model(executor: PysbxExecutor) -> None:
     assert "exit code 3" in model.read[2]
 
 
+def test_warnings_are_for_the_model_too(executor: PysbxExecutor) -> None:
+    logs = executor("import logging\nprint('done')\nlogging.warning('half of the rows are empty')").logs
+    assert logs == "done\nWARNING:root:half of the rows are empty\n"
+
+
 def test_values(executor: PysbxExecutor) -> None:
     assert executor("[1, (2, 3)]").output == [1, (2, 3)]
     assert executor("print('a'); object").output == "<class 'object'>"

@@ -110,7 +110,7 @@ class PysbxExecutor(RemotePythonExecutor):
             said = unsaid(done) or f"exit code {done.exit_code}\n"
             hint = f"{done.error.hint}\n" if done.error is not None and done.error.hint else ""
             raise AgentError(f"{done.stdout}\nExecuting code yielded an error:\n{done.stderr}{said}{hint}", self.logger)
-        return CodeOutput(self._value(done), done.stdout, is_final_answer=False)
+        return CodeOutput(self._value(done), done.stdout + done.stderr, is_final_answer=False)
 
     def _fetch(self, name: str) -> Any:
         """Return what _last() gives, as the codec of sessions carries it: nothing is unpickled."""
