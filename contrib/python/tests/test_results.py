@@ -43,6 +43,9 @@ def test_standard_error_is_that_of_a_program(source: str, tmp_path: Path) -> Non
     assert "".join(seen) == done.stderr
     assert done.stdout == there.stdout
     assert done.error is not None and done.error.traceback in done.stderr
+    with Sandbox() as session:
+        again = session.run(source)
+    assert again.error is not None and again.error.traceback in again.stderr
 
 
 @pytest.mark.parametrize("last", ["Own()", "10 ** 5000", "__import__('pdb').set_trace()\nprint(7)"])
@@ -57,9 +60,6 @@ def test_a_program_of_a_file_has_no_value(last: str, tmp_path: Path) -> None:
     assert done.stdout == there.stdout.replace(str(tmp_path), "/work")
     assert done.stderr == there.stderr.replace(str(tmp_path), "/work")
     assert run_code("6 * 7", name="program.py", notebook=True).value == "42"
-    with Sandbox() as session:
-        again = session.run(source)
-    assert again.error is not None and again.error.traceback in again.stderr
 
 
 def test_explain_reads_standard_error() -> None:
