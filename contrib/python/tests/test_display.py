@@ -9,10 +9,8 @@ import json
 import re
 
 import pytest
-from mcp import Client
 
 from pysbx import Sandbox, run_code
-from tests.clients import Server, text_of
 from tests.servers import server
 from tests.test_command import pysbx
 from tests.test_forged import FORGE
@@ -174,19 +172,6 @@ def test_bundles_are_bounded() -> None:
 def test_forged_bundles_are_left_out(displays: str) -> None:
     done = run_code(f"{FORGE}frame(msgpack.packb({{'exit_code': 0, 'displays': {displays}}}))")
     assert (done.exit_code, done.displays) == (0, ())
-
-
-def test_a_model_sees_images() -> None:
-    async def test(client: Client) -> list[str]:
-        done = await client.call_tool("run_python", {"code": f"{RICH}\ndisplay(Rich())"})
-        assert text_of(done) == "plain"
-        return [block.type for block in done.content]
-
-    mcp = Server()
-    try:
-        assert mcp.run(test) == ["text", "image"]
-    finally:
-        mcp.close()
 
 
 def test_the_service_and_the_command_return_bundles(tmp_path: object) -> None:

@@ -35,6 +35,7 @@ from tests.clients import Server, text_of
 from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, server
 from tests.test_command import pysbx
+from tests.test_display import RICH
 from tests.test_forged import TWICE
 from tests.test_service import SLEEP
 
@@ -53,7 +54,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("large")
     make_wheel(folder, "thing", "1.0", "version = 1\n")
     options = ("--virtualenv", sys.prefix, "--memory", "1024", "--processes", "128", "--wheels", str(folder))
-    offered = ("--allow-package", "thing", "--allow-profile", "data-science")
+    offered = ("--allow-package", "thing", "--allow-profile", "data-science", "--output-limit", "1000000")
     server = Server(*options, *offered, XDG_CACHE_HOME=str(folder / "cache"))
     yield server
     server.close()
@@ -309,7 +310,7 @@ def test_files_that_are_no_text_and_no_image_or_too_large_are_resources(small: S
     small.run(test)
 
 
-def test_every_result_is_below_a_megabyte() -> None:
+def test_every_result_is_below_a_megabyte(large: Server) -> None:
     """Clients refuse larger ones."""
 
     async def test(client: Client) -> None:
@@ -334,12 +335,30 @@ def test_every_result_is_below_a_megabyte() -> None:
         begun = (await client.call_tool("start_process", {**session, "command": command})).structured_content
         await asyncio.sleep(1)
         assert 500_000 < await size("read_process", **session, pid=begun["pid"]) < most
+        await client.call_tool("end_session", session)
 
-    server = Server("--output-limit", "1000000")
-    try:
-        server.run(test)
-    finally:
-        server.close()
+    large.run(test)
+
+
+def test_a_displayed_image_is_sent(small: Server) -> None:
+    async def test(client: Client) -> None:
+        done = await client.call_tool("run_python", {"code": f"{RICH}\ndisplay(Rich())"})
+        assert text_of(done) == "plain"
+        assert [block.type for block in done.content] == ["text", "image"]
+
+    small.run(test)
+
+
+def test_a_model_is_not_told_of_options_that_it_lacks(small: Server) -> None:
+    async def test(client: Client) -> list[str]:
+        codes = ("import numpy", "bytes(10**10)", "input()", "open('x')")
+        return [text_of(await client.call_tool("run_python", {"code": code})) for code in codes]
+
+    said = small.run(test)
+    assert "ask the operator of this server for numpy" in said[0]
+    assert "ask the operator of this server for more memory" in said[1]
+    assert "pass its text as stdin" in said[2]
+    assert "pass them as files" in said[3]
 
 
 def test_an_image_is_sent_once(small: Server) -> None:

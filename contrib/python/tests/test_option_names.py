@@ -10,7 +10,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-from mcp import Client
 
 from pysbx import SandboxOptionError, run_code
 from pysbx.base.option_names import OPTIONS as WORDS
@@ -18,7 +17,6 @@ from pysbx.base.option_names import spoken_as
 from pysbx.options.hints import hint
 from pysbx.options.keywords import OPTIONS
 from pysbx.service.sandboxes.choices import LIMITS
-from tests.clients import Server, text_of
 from tests.packages import make_wheel
 from tests.servers import server
 from tests.test_command import pysbx
@@ -135,19 +133,3 @@ def test_the_service_names_what_callers_can_do(tmp_path: Path) -> None:
         service.post(f"{place}/run", code="open('large', 'wb').write(bytes(9 << 20))")
         said = service.post(f"{place}/fork").json()["detail"]
         assert "remove some, or ask the operator of this server for --artifact-size" in said
-
-
-def test_a_model_is_not_told_of_options_that_it_lacks() -> None:
-    async def test(client: Client) -> list[str]:
-        codes = ("import numpy", "bytes(10**10)", "input()", "open('x')")
-        return [text_of(await client.call_tool("run_python", {"code": code})) for code in codes]
-
-    mcp = Server()
-    try:
-        said = mcp.run(test)
-    finally:
-        mcp.close()
-    assert "ask the operator of this server for numpy" in said[0]
-    assert "ask the operator of this server for more memory" in said[1]
-    assert "pass its text as stdin" in said[2]
-    assert "pass them as files" in said[3]
