@@ -82,6 +82,15 @@ def test_errors_are_for_the_model(executor: PysbxExecutor) -> None:
     assert "exit code 3" in model.read[2]
 
 
+def test_an_agent_goes_on_after_code_that_ends_its_session(executor: PysbxExecutor) -> None:
+    answer, model = solve(executor, "import os; os._exit(1)", "y = double(n)", "final_answer(y)", n=3)
+    assert answer == 6
+    assert "names and files of earlier steps are gone" in model.read[1]
+    executor.cleanup()
+    with pytest.raises(AgentError, match="has been closed"):
+        executor("1")
+
+
 def test_warnings_are_for_the_model_too(executor: PysbxExecutor) -> None:
     logs = executor("import logging\nprint('done')\nlogging.warning('half of the rows are empty')").logs
     assert logs == "done\nWARNING:root:half of the rows are empty\n"

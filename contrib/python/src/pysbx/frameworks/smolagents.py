@@ -76,6 +76,9 @@ class PysbxExecutor(RemotePythonExecutor):
         """Take a session, or prepare one, and install packages into it. The logger is by default a new one."""
         super().__init__(additional_imports or [], logger or AgentLogger(), allow_pickle=False)
         self.sandbox = sandbox or Sandbox(**options)
+        self._options = None if sandbox else options  # of another session, while there may be one
+        self._tools: dict[str, Any] = {}
+        self._variables: dict[str, Any] = {}
         self.installed_packages = self.install_packages(self.additional_imports)
 
     def install_packages(self, additional_imports: list[str]) -> list[str]:
@@ -85,6 +88,7 @@ class PysbxExecutor(RemotePythonExecutor):
 
     def send_tools(self, tools: dict[str, Any]) -> None:
         """Define tools in the session, and install the packages that they import."""
+        self._tools = tools
         plain = {name: one for name, one in tools.items() if type(one) is not FinalAnswerTool}
         needed = {name for one in plain.values() for name in one.to_dict()["requirements"]} - {"smolagents"}
         self.installed_packages += self.install_packages(sorted(needed - {*self.installed_packages}))
@@ -92,6 +96,7 @@ class PysbxExecutor(RemotePythonExecutor):
 
     def send_variables(self, variables: dict[str, Any]) -> None:
         """Give values names in the session, also tables and objects of classes: not by the codec of smolagents."""
+        self._variables |= variables
         if variables:
             self.sandbox.call(_define, variables)
 
@@ -100,7 +105,7 @@ class PysbxExecutor(RemotePythonExecutor):
         try:
             done = self.sandbox._run_typed(code)
         except SandboxError as error:
-            raise AgentError(f"The sandbox cannot run the code: {error}", self.logger) from error
+            raise self._failed(f"The sandbox cannot run the code: {error}") from error
         if done.error is not None and done.error.type.endswith(self.FINAL_ANSWER_EXCEPTION):
             try:
                 return CodeOutput(self._fetch("answer"), done.stdout, is_final_answer=True)
@@ -109,8 +114,20 @@ class PysbxExecutor(RemotePythonExecutor):
         if done.error is not None or done.exit_code:
             said = unsaid(done) or f"exit code {done.exit_code}\n"
             hint = f"{done.error.hint}\n" if done.error is not None and done.error.hint else ""
-            raise AgentError(f"{done.stdout}\nExecuting code yielded an error:\n{done.stderr}{said}{hint}", self.logger)
+            raise self._failed(f"{done.stdout}\nExecuting code yielded an error:\n{done.stderr}{said}{hint}")
         return CodeOutput(self._value(done), done.stdout + done.stderr, is_final_answer=False)
+
+    def _failed(self, said: str) -> AgentError:
+        """Return the error of a step. If its code has ended the session, a new one has the tools and variables."""
+        if self.sandbox.ended and self._options is not None:
+            options, self._options = self._options, None  # tools that end the session do so once
+            self.sandbox = Sandbox(**options)
+            self.install_packages(self.installed_packages)
+            self.send_variables(self._variables)
+            self.send_tools(self._tools)
+            self._options = options
+            said += "\nThe session has ended: the names and files of earlier steps are gone."
+        return AgentError(said, self.logger)
 
     def _fetch(self, name: str) -> Any:
         """Return what _last() gives, as the codec of sessions carries it: nothing is unpickled."""
@@ -130,4 +147,5 @@ class PysbxExecutor(RemotePythonExecutor):
 
     def cleanup(self) -> None:
         """End the session: CodeAgent.cleanup calls this."""
+        self._options = None
         self.sandbox.close()
