@@ -15,8 +15,12 @@ import pytest
 
 from pysbx import run_code
 from pysbx.base import probe_cache
+from pysbx.base.directories import private_directory, run_directory
+from pysbx.calls.prepare import prepare
 from pysbx.container import limits, payload
 from pysbx.errors import LimitsNotEnforceableError, SandboxStartupError
+from pysbx.options.options import make_options
+from tests.servers import killed_owner
 
 
 @pytest.fixture
@@ -111,6 +115,23 @@ def test_a_finding_by_which_nothing_starts_is_forgotten(found: limits.Enforcemen
     limits._found.cache_clear()
 
 
+def test_a_program_that_is_killed_while_it_tries_out_limits_leaves_nothing() -> None:
+    program = """
+import os, time
+from pysbx.container import limits
+print(os.getpid(), flush=True)
+limits.kill = lambda _: time.sleep(1000)
+limits._complaint((), ())
+"""
+    bundles = private_directory(run_directory() / "bundles")
+    before = {*run_directory().iterdir(), *bundles.iterdir()}
+    killed_owner(program, 1)
+    (left,) = {*run_directory().iterdir(), *bundles.iterdir()} - before
+    os.utime(left, (1, 1))
+    prepare(make_options(env={"TEST": str(left)}))
+    assert not left.exists()
+
+
 def test_a_changed_file_of_the_payload_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text("1")
@@ -133,7 +154,7 @@ def test_a_bound_of_disks_is_refused_without_its_controller() -> None:
         with pytest.raises(LimitsNotEnforceableError) as io:
             run_code("1", io_mb_per_sec=5)
         # The cgroup of the trial is not named, because it has never existed.
-        assert re.match(r"io_mb_per_sec, but no cgroup controller for io: (?!.*/probe-).", str(io.value))
+        assert re.match(r"io_mb_per_sec, but no cgroup controller for io: (?!.*probe-).", str(io.value))
     assert run_code("6 * 7").value == "42"
 
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from pysbx.base import probe_cache, process_ids
-from pysbx.base.directories import run_directory
+from pysbx.base.directories import private_directory, run_directory
 from pysbx.base.option_names import current
 from pysbx.base.runtime import Refusal, environment, find_runtime, kill, try_to_create
-from pysbx.container import memory_without_cgroup, quotas
+from pysbx.container import memory_without_cgroup, quotas, reaper
 from pysbx.errors import LimitsNotEnforceableError
 from pysbx.options.declaration import MIB
 from pysbx.options.network import Network
@@ -147,14 +147,15 @@ def _complaint(
     }
     import tempfile  # noqa: PLC0415 (most programs find this out from an earlier one)
 
-    with tempfile.TemporaryDirectory(dir=run_directory()) as name:
+    # If this program is killed meanwhile, its watcher removes the container. The bundle is removed as an unused one.
+    with tempfile.TemporaryDirectory(dir=private_directory(run_directory() / "bundles")) as name:
         bundle = Path(name)
         bundle.chmod(0o711)  # the sandbox's user may be another one
         (bundle / "rootfs").mkdir()
         # A program for `create`, which only looks for it and never starts it.
         (bundle / "rootfs" / "none").touch(mode=0o755)
         (bundle / "config.json").write_text(json.dumps(config))
-        container = f"probe-{os.getpid()}-{bundle.name}"
+        container = f"{reaper.prefix()}probe-{bundle.name}"
         # Only a trial shows which controllers are available, because that depends on the container's cgroup.
         complaint = try_to_create(container, name, manager)
         if not complaint:
