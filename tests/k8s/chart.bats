@@ -66,6 +66,13 @@ for name, value in json.load(open(sys.argv[2])).items():
 PYTHON
 }
 
+@test "an upgrade that changes the pods replaces those of the pool" {
+    render --show-only templates/pool.yaml >result
+    grep -A 1 '^  updateStrategy:$' result | grep -qx '    type: Recreate'
+    render --show-only templates/pool.yaml --set pool.updateStrategy=OnReplenish >result
+    grep -qx '    type: OnReplenish' result
+}
+
 @test "pods of the RuntimeClass run on the nodes that the installer serves" {
     render --set runtimeClass.create=true --show-only templates/runtimeclass.yaml >class.yaml
     python3 - "$K8S/node-installer/daemonset.yaml" "$K8S/runtimeclass.yaml" class.yaml <<'PYTHON'
@@ -125,6 +132,7 @@ PYTHON
 /serve serve.memory=1
 /image/repository image.repository=UPPER
 /pool/replicas pool.replicas=-1
+/pool/updateStrategy pool.updateStrategy=Rolling
 /isolation isolation=none
 /token/value token.value=short
 /autoscaling/create autoscaling.create=perhaps
