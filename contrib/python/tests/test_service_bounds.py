@@ -14,6 +14,7 @@ import stat
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -459,6 +460,13 @@ def quickest(service: Server, path: str, body: bytes, status: int) -> tuple[floa
     return best, answered.result()
 
 
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with the usual options."""
+    with server(listen=f"unix:{tmp_path_factory.mktemp('service')}/s") as found:
+        yield found
+
+
 MANY = {str(number): "" for number in range(300_000)}
 AS_MANY_AS_MAY_BE = {str(number): "x" * 4000 for number in range(json_bounds.MAX_FILES)}
 
@@ -477,17 +485,16 @@ AS_MANY_AS_MAY_BE = {str(number): "x" * 4000 for number in range(json_bounds.MAX
     ],
 )
 def test_a_request_of_many_parts_keeps_nothing_else_waiting(
-    content: str, status: int, said: str, tmp_path: Path
+    content: str, status: int, said: str, service: Server
 ) -> None:
-    with server(listen=f"unix:{tmp_path}/s") as service:
-        longest, answer = quickest(service, "/v1/run", content.encode(), status)
-        assert longest < 0.1
-        assert said in answer.text
-        if status == 413:
-            assert problem(answer)["limit"] in (json_bounds.MAX_PARTS, json_bounds.MAX_FILES)
-        if status == 200:
-            assert len(answer.json()["artifacts"]) <= json_bounds.MAX_FILES
-        assert len(answer.content) < 200_000
+    longest, answer = quickest(service, "/v1/run", content.encode(), status)
+    assert longest < 0.1
+    assert said in answer.text
+    if status == 413:
+        assert problem(answer)["limit"] in (json_bounds.MAX_PARTS, json_bounds.MAX_FILES)
+    if status == 200:
+        assert len(answer.json()["artifacts"]) <= json_bounds.MAX_FILES
+    assert len(answer.content) < 200_000
 
 
 def test_parts_are_counted_outside_strings() -> None:
@@ -505,14 +512,13 @@ def test_parts_are_counted_outside_strings() -> None:
         json_bounds.check_parts(("[" + "1," * 5000 + "1]").encode("utf-16"))
 
 
-def test_a_session_of_many_files_does_not_list_them(tmp_path: Path) -> None:
-    with server(listen=f"unix:{tmp_path}/s") as service:
-        place = start(service)
-        code = f"for i in range({json_bounds.LISTED + 1}): open(f'{{i}}', 'w').close()"
-        assert service.post(f"{place}/run", code=code).json()["exit_code"] == 0
-        answer = service.client.get(f"{place}/files")
-        assert (answer.status_code, problem(answer)["title"]) == (422, "the sandbox cannot do that")
-        assert f"{json_bounds.LISTED + 1} files, and {json_bounds.LISTED} are listed" in problem(answer)["detail"]
+def test_a_session_of_many_files_does_not_list_them(service: Server) -> None:
+    place = start(service)
+    code = f"for i in range({json_bounds.LISTED + 1}): open(f'{{i}}', 'w').close()"
+    assert service.post(f"{place}/run", code=code).json()["exit_code"] == 0
+    answer = service.client.get(f"{place}/files")
+    assert (answer.status_code, problem(answer)["title"]) == (422, "the sandbox cannot do that")
+    assert f"{json_bounds.LISTED + 1} files, and {json_bounds.LISTED} are listed" in problem(answer)["detail"]
 
 
 def test_sets_of_limits_are_not_made_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
