@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from pysbx.base import directories, runtime
+from pysbx.calls.prepare import prepare
 from pysbx.container import ready
+from pysbx.options.options import make_options
 from tests.browser import Browser, browser
 
 
@@ -49,6 +51,13 @@ def chromium() -> Iterator[Browser]:
     """A browser for the tests of a file: a start takes more CPU time than most tests with a page of their own."""
     with browser() as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def warm_starts() -> None:
+    """Warm starts, or a reason why there are none."""
+    if reason := runtime.build_snapshot(str(prepare(make_options()).path)):
+        pytest.skip(reason)
 
 
 @pytest.fixture

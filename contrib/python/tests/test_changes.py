@@ -14,12 +14,9 @@ import pytest
 from pysbx import Mount, Sandbox, SandboxError, SandboxPausedError
 from pysbx.base import trees
 from pysbx.base.placing import GIT_RUNS
-from pysbx.base.runtime import build_snapshot
 from pysbx.calls import baseline
 from pysbx.calls.changes import SHOWN
 from pysbx.calls.differences import unified
-from pysbx.calls.prepare import prepare
-from pysbx.options.options import make_options
 
 BARE = """
 import os, pathlib
@@ -158,9 +155,8 @@ def test_the_files_of_put_are_the_start_and_discard_brings_it_back() -> None:
         assert session.files() == {"own": 1, "/output/b": 3}
 
 
+@pytest.mark.usefixtures("warm_starts")
 def test_a_fork_has_changes_of_its_own() -> None:
-    if reason := build_snapshot(str(prepare(make_options()).path)):
-        pytest.skip(reason)
     with Sandbox(warm="require") as session:
         session.put({"a": "one"})
         with session.fork() as fork:

@@ -19,8 +19,6 @@ from pysbx import Mount, Sandbox, SandboxError
 from pysbx.base import runtime
 from pysbx.base.directories import cache_directory
 from pysbx.base.option_names import spoken_as
-from pysbx.base.runtime import build_snapshot
-from pysbx.calls.prepare import prepare
 from pysbx.container import container, ready
 from pysbx.container.limits import enforcement
 from pysbx.errors import SandboxOptionError
@@ -30,13 +28,7 @@ from tests.conftest import descriptors, own_containers
 from tests.servers import killed_owner, wait_until
 from tests.test_interrupt import STUBBORN
 
-
-@pytest.fixture(autouse=True)
-def warm() -> None:
-    """Warm starts, or a reason why there are none."""
-    reason = build_snapshot(str(prepare(make_options()).path))
-    if reason:
-        pytest.skip(reason)
+pytestmark = pytest.mark.usefixtures("warm_starts")
 
 
 @pytest.fixture

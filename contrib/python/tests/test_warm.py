@@ -35,12 +35,7 @@ print(sorted(name for name in sys.modules if name.startswith(('json', 'urllib', 
 """
 
 
-@pytest.fixture(autouse=True)
-def warm() -> None:
-    """Warm starts, or a reason why there are none."""
-    reason = build_snapshot(str(prepare(make_options()).path))
-    if reason:
-        pytest.skip(reason)
+pytestmark = pytest.mark.usefixtures("warm_starts")
 
 
 @pytest.mark.root
