@@ -261,7 +261,8 @@ class Core(ABC):
             return answer
         except BaseException as error:
             # In the middle of an exchange there is no way back to its beginning.
-            self._ended = str(error) or type(error).__name__
+            kind = "" if isinstance(error, SandboxError) else f"{type(error).__name__}: "
+            self._ended = f"{kind}{error}".removesuffix(": ")
             container.kill()
             if request["op"] not in REPORTED:  # its files are collected yet
                 container.close()
