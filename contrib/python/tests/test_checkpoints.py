@@ -15,7 +15,9 @@ from pysbx.base import runtime
 from pysbx.base.directories import cache_directory
 from pysbx.calls import saved
 from tests.conftest import descriptors, own_containers
-from tests.test_fork import session, value, warm  # noqa: F401 (fixtures)
+from tests.test_fork import session, value  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.usefixtures("warm_starts")
 
 
 def test_a_checkpoint_brings_memory_and_files_back(session: Sandbox) -> None:  # noqa: F811

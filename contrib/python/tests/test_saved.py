@@ -27,8 +27,10 @@ from pysbx.command.main import main
 from pysbx.container import answer_frame, ready
 from pysbx.container.container import Container
 from tests.conftest import own_containers
-from tests.test_fork import session, value, warm  # noqa: F401 (fixtures)
+from tests.test_fork import session, value  # noqa: F401 (a fixture)
 from tests.test_saved_changed import parts, rewrite
+
+pytestmark = pytest.mark.usefixtures("warm_starts")
 
 
 @pytest.fixture

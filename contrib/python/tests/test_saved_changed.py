@@ -28,7 +28,9 @@ from pysbx.container import answer_frame, ready
 from pysbx.container.container import FOR_STATE, Container
 from tests.conftest import descriptors, own_containers
 from tests.servers import wait_until
-from tests.test_fork import session, value, warm  # noqa: F401 (fixtures)
+from tests.test_fork import session, value  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.usefixtures("warm_starts")
 
 
 def test_a_file_that_is_not_private_or_not_there_is_refused(session: Sandbox, path: Path) -> None:  # noqa: F811

@@ -22,7 +22,9 @@ import pytest
 
 from pysbx import Checkpoint, Sandbox
 from tests.conftest import descriptors, own_containers
-from tests.test_fork import value, warm  # noqa: F401 (a fixture)
+from tests.test_fork import value
+
+pytestmark = pytest.mark.usefixtures("warm_starts")
 
 BLOB = 64 << 12
 MOST = 3  # sessions that live at the same time, and checkpoints and files of each
