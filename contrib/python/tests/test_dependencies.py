@@ -93,6 +93,14 @@ def test_programs_of_packages_can_be_called_by_name(installer: Literal["pip", "u
         assert session.run(source).stdout == "later\n"
 
 
+def test_jupyter_finds_the_files_of_packages(wheels: Path) -> None:
+    # Such as the templates of nbconvert, without which it writes no HTML.
+    source = "import os; os.environ['JUPYTER_PATH']"
+    assert run_code(source, dependencies=["thing"], wheels=wheels).value == "'/.dependencies/share/jupyter'"
+    own = {"JUPYTER_PATH": "/mine"}
+    assert run_code(source, dependencies=["thing"], wheels=wheels, env=own).value == "'/mine'"
+
+
 def test_a_set_is_read_only_in_the_job(wheels: Path) -> None:
     source = "import thing\ntry: open(thing.__file__, 'w')\nexcept OSError as error: print(error.errno)"
     assert run_code(source, dependencies=["thing"], wheels=wheels).stdout == "30\n"

@@ -227,6 +227,8 @@ def environment(options: Options, interpreter: Interpreter, paths: Iterable[str]
         "MPLCONFIGDIR": "/dev/shm/matplotlib",
         **dict.fromkeys(CPU_COUNTS, str(limits.cpus(options))),
     }
+    if paths:  # so nbconvert finds its templates, and Jupyter the kernels of packages
+        variables["JUPYTER_PATH"] = ":".join(f"{path}/share/jupyter" for path in paths)
     # Those of an image that the sandbox does not set itself. The language is the image's.
     ignored = {*variables, *NOT_THE_CALLERS, "PYTHONPATH"} - {"LANG"}
     variables.update((name, value) for name, value in interpreter.variables if name not in ignored)
