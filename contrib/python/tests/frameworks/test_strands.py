@@ -98,3 +98,18 @@ async def test_the_limit_of_the_sandbox_is_the_most_that_a_tool_gets() -> None:
     assert time.monotonic() - begun < 20
     assert all("timed out" in one.lower() and "after 1" in one for one in model.read[1:]), model.read
     await sandbox.close()
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import os; os._exit(3)", "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"],
+)
+async def test_an_agent_goes_on_after_code_that_ends_its_session(code: str) -> None:
+    made = PysbxSandbox(timeout_sec=2)
+    model = Scripted(("python_repl", {"code": code}), ("shell", {"command": "echo $((6 * 7))"}))
+    agent = Agent(model=model, sandbox=made, callback_handler=None)
+    await agent.invoke_async("Begin.")
+    assert "names and files are gone" in model.read[1]
+    assert "42" in model.read[2]
+    assert (await made.execute_code("print(6 * 8)", "python")).stdout == "48\n"
+    await made.close()

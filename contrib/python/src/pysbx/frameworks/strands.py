@@ -40,6 +40,7 @@ class PysbxSandbox(Opened, StrandsSandbox):
         """Take a workspace, or prepare one: see Opened."""
         super().__init__(workspace, limit=limit, **options)
         self._most = self.workspace.sandbox.options.timeout_sec if "timeout_sec" in options else None
+        self._own = None if workspace else options
 
     def _seconds(self, timeout: float | None) -> float | None:
         return min(timeout or self._most, self._most) if self._most else timeout
@@ -87,13 +88,17 @@ class PysbxSandbox(Opened, StrandsSandbox):
                 yield one
             return
         done = await run_async(self.workspace.sandbox, code, timeout)
+        said = done.stderr + unsaid(done) * (not done.timed_out)
+        if self.workspace.sandbox.ended and self._own is not None:
+            self.workspace = Workspace(**self._own)
+            said += "the session has ended: its names and files are gone\n"
         if done.timed_out:
-            raise StrandsTimeoutError(timeout, done.stdout, done.stderr)
+            raise StrandsTimeoutError(timeout, done.stdout, said)
         files = [OutputFile(name, content) for name, content in done.artifacts.items()]
         shown = [(kind, one[kind]) for one in done.displays for kind in FIGURES if kind in one]
         for number, (kind, data) in enumerate(shown):
             files.append(OutputFile(f"figure-{number}.{FIGURES[kind]}", base64.b64decode(data), kind))
-        yield ExecutionResult(done.exit_code, done.stdout, done.stderr + unsaid(done), files)
+        yield ExecutionResult(done.exit_code, done.stdout, said, files)
 
     async def read_file(self, path: str, **kwargs: Any) -> bytes:
         """Return the content of a file."""
