@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pysbx import Sandbox
 from pysbx.base import directories, runtime
 from pysbx.calls.prepare import prepare
 from pysbx.container import ready
@@ -58,6 +59,13 @@ def warm_starts() -> None:
     """Warm starts, or a reason why there are none."""
     if reason := runtime.build_snapshot(str(prepare(make_options()).path)):
         pytest.skip(reason)
+
+
+@pytest.fixture
+def session(warm_starts: None) -> Iterator[Sandbox]:
+    """A session to be forked or saved."""
+    with Sandbox(warm="require") as made:
+        yield made
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from pysbx.base import runtime
 from pysbx.base.directories import cache_directory
 from pysbx.calls import saved
 from tests.conftest import descriptors, own_containers
-from tests.test_fork import session, value  # noqa: F401 (a fixture)
+from tests.test_fork import value
 
 pytestmark = pytest.mark.usefixtures("warm_starts")
 
 
-def test_a_checkpoint_brings_memory_and_files_back(session: Sandbox) -> None:  # noqa: F811
+def test_a_checkpoint_brings_memory_and_files_back(session: Sandbox) -> None:
     value(session, "x = [1]")
     session.put({"kept": "1", "changed": "1"})
     before = descriptors()
@@ -46,7 +46,7 @@ def test_a_checkpoint_brings_memory_and_files_back(session: Sandbox) -> None:  #
     assert descriptors() == before + 1  # its present container ends with a socket
 
 
-def test_changes_are_compared_with_the_files_of_the_checkpoint(session: Sandbox) -> None:  # noqa: F811
+def test_changes_are_compared_with_the_files_of_the_checkpoint(session: Sandbox) -> None:
     session.put({"kept": "1"})
     point = session.checkpoint()
     value(session, "open('made', 'w').write('2')")
@@ -63,7 +63,7 @@ def test_changes_are_compared_with_the_files_of_the_checkpoint(session: Sandbox)
     assert session.get("kept") == b"1"
 
 
-def test_a_session_that_has_ended_goes_back_to_a_checkpoint(session: Sandbox) -> None:  # noqa: F811
+def test_a_session_that_has_ended_goes_back_to_a_checkpoint(session: Sandbox) -> None:
     value(session, "x = 1")
     point = session.checkpoint()
     spent = session._cpu_sec
@@ -80,7 +80,7 @@ def test_a_session_that_has_ended_goes_back_to_a_checkpoint(session: Sandbox) ->
 
 
 def test_the_number_and_size_of_checkpoints_are_bounded(
-    session: Sandbox,  # noqa: F811
+    session: Sandbox,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(saved, "MOST_CHECKPOINTS", 2)
@@ -97,7 +97,7 @@ def test_the_number_and_size_of_checkpoints_are_bounded(
     assert value(session, "1") == "1"
 
 
-def test_several_forks_share_one_file_of_memory(session: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_several_forks_share_one_file_of_memory(session: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     value(session, "x = [str(n) for n in range(200000)]; y = 0")
     saves: list[int] = []
     save = runtime.save_process
@@ -138,7 +138,7 @@ def test_several_forks_share_one_file_of_memory(session: Sandbox, monkeypatch: p
             session.fork(wrong)  # type: ignore[arg-type]
 
 
-def test_a_parked_session_has_no_container_until_its_next_use(session: Sandbox) -> None:  # noqa: F811
+def test_a_parked_session_has_no_container_until_its_next_use(session: Sandbox) -> None:
     session.put({"data": "1"})
     value(session, "x = 41")
     files = sorted(os.listdir(cache_directory()))

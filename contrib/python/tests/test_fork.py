@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -29,13 +28,6 @@ from tests.servers import killed_owner, wait_until
 from tests.test_interrupt import STUBBORN
 
 pytestmark = pytest.mark.usefixtures("warm_starts")
-
-
-@pytest.fixture
-def session() -> Iterator[Sandbox]:
-    """A session to be forked."""
-    with Sandbox(warm="require") as made:
-        yield made
 
 
 def value(of: Sandbox, source: str) -> str | None:

@@ -27,7 +27,7 @@ from pysbx.command.main import main
 from pysbx.container import answer_frame, ready
 from pysbx.container.container import Container
 from tests.conftest import own_containers
-from tests.test_fork import session, value  # noqa: F401 (a fixture)
+from tests.test_fork import value
 from tests.test_saved_changed import parts, rewrite
 
 pytestmark = pytest.mark.usefixtures("warm_starts")
@@ -47,7 +47,7 @@ def elsewhere(program: str, *arguments: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_another_program_restores_a_session(session: Sandbox, named: str) -> None:  # noqa: F811
+def test_another_program_restores_a_session(session: Sandbox, named: str) -> None:
     value(session, "import os, decimal\nx = [decimal.Decimal(3)]\nos.makedirs('/tmp/d'); os.chdir('/tmp/d')")
     session.put({"data.csv": b"1,2", "/output/made": b"\xff", "/tmp/d/e": b""})
     made = session.snapshot(named)
@@ -84,7 +84,7 @@ with Sandbox(warm="require") as session:
     assert elsewhere(again, path) == "42"
 
 
-def test_random_numbers_of_restored_sessions_differ(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_random_numbers_of_restored_sessions_differ(session: Sandbox, path: Path) -> None:
     value(session, "import os, random, ssl, tempfile, uuid; random.seed(1); ssl.RAND_bytes(1); tempfile.mktemp()")
     session.snapshot(path)
     draw = "[os.urandom(8), random.random(), uuid.uuid4(), uuid.uuid1(), ssl.RAND_bytes(8), tempfile.mktemp()]"
@@ -99,7 +99,7 @@ def test_random_numbers_of_restored_sessions_differ(session: Sandbox, path: Path
     assert len(set(values)) == len(values) == 24
 
 
-def test_limits_are_those_of_the_caller(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_limits_are_those_of_the_caller(session: Sandbox, path: Path) -> None:
     session.run("")
     session.snapshot(path)
     with Sandbox.restore(path, max_processes=7, tmp_mb=3, file_size_mb=5, output_limit=9) as restored:
@@ -112,7 +112,7 @@ def test_limits_are_those_of_the_caller(session: Sandbox, path: Path) -> None:  
         Sandbox.restore(path, memory_mb=4)
 
 
-def test_files_for_which_there_is_no_room_are_an_error(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_files_for_which_there_is_no_room_are_an_error(session: Sandbox, path: Path) -> None:
     value(session, "open('large', 'wb').write(bytes(20 << 20))")
     session.snapshot(path)
     with pytest.raises(SandboxError, match=r"cannot be restored: .*No space left on device"):
@@ -142,7 +142,7 @@ def test_options_that_do_not_fit_are_named(path: Path, changes: dict[str, Any], 
     Sandbox.restore(path, env={"A": "1"}).close()
 
 
-def test_a_failure_keeps_the_previous_file_and_the_session(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_a_failure_keeps_the_previous_file_and_the_session(session: Sandbox, path: Path) -> None:
     value(session, "x = 1")
     session.snapshot(path)
     before, entries = path.read_bytes(), os.listdir(path.parent)
@@ -204,7 +204,7 @@ def kill():
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL, place
 
 
-def test_no_device_pipe_or_socket_is_replaced(session: Sandbox, tmp_path: Path) -> None:  # noqa: F811
+def test_no_device_pipe_or_socket_is_replaced(session: Sandbox, tmp_path: Path) -> None:
     """Root could lose /dev/null to a regular file."""
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)
@@ -219,7 +219,7 @@ def test_no_device_pipe_or_socket_is_replaced(session: Sandbox, tmp_path: Path) 
     assert sorted(tmp_path.iterdir()) == [link, pipe]
 
 
-def test_a_program_that_is_killed_while_it_saves_leaves_the_previous_file(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_a_program_that_is_killed_while_it_saves_leaves_the_previous_file(session: Sandbox, path: Path) -> None:
     value(session, "x = 1")
     session.snapshot(path)
     before = path.read_bytes()
@@ -246,7 +246,7 @@ KILLED_COMMAND = (
 
 @pytest.mark.parametrize("step", KILLED_COMMAND)
 def test_a_runtime_that_is_killed_while_it_saves_leaves_the_session_and_the_previous_file(
-    session: Sandbox,  # noqa: F811
+    session: Sandbox,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
     step: str,
@@ -272,7 +272,7 @@ def test_a_runtime_that_is_killed_while_it_saves_leaves_the_session_and_the_prev
         assert [value(one, "x") for one in (fork, restored)] == ["1", "1"]
 
 
-def test_a_program_that_is_killed_while_it_restores_leaves_the_file(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_a_program_that_is_killed_while_it_restores_leaves_the_file(session: Sandbox, path: Path) -> None:
     value(session, "x = 1")
     session.snapshot(path)
     before = path.read_bytes()
@@ -284,7 +284,7 @@ def test_a_program_that_is_killed_while_it_restores_leaves_the_file(session: San
 
 
 def test_the_container_begins_before_the_checksum_is_compared(
-    session: Sandbox,  # noqa: F811
+    session: Sandbox,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -315,7 +315,7 @@ def test_the_container_begins_before_the_checksum_is_compared(
 
 
 def test_saved_sessions_are_listed_shown_continued_and_removed(
-    session: Sandbox,  # noqa: F811
+    session: Sandbox,
     named: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -28,12 +28,12 @@ from pysbx.container import answer_frame, ready
 from pysbx.container.container import FOR_STATE, Container
 from tests.conftest import descriptors, own_containers
 from tests.servers import wait_until
-from tests.test_fork import session, value  # noqa: F401 (a fixture)
+from tests.test_fork import value
 
 pytestmark = pytest.mark.usefixtures("warm_starts")
 
 
-def test_a_file_that_is_not_private_or_not_there_is_refused(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_a_file_that_is_not_private_or_not_there_is_refused(session: Sandbox, path: Path) -> None:
     session.run("")
     session.snapshot(path)
     before = descriptors()
@@ -58,7 +58,7 @@ def test_a_file_that_is_not_private_or_not_there_is_refused(session: Sandbox, pa
 
 
 def test_a_container_that_cannot_begin_is_no_error_of_the_file(
-    session: Sandbox,  # noqa: F811
+    session: Sandbox,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_container_that_cannot_begin_is_no_error_of_the_file(
         Sandbox.restore(path)
 
 
-def test_a_damaged_file_is_refused(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_a_damaged_file_is_refused(session: Sandbox, path: Path) -> None:
     """Each part of the file: header and pages of the runtime's snapshot, state, footer; and every shorter file."""
     session.run("")
     session.snapshot(path)
@@ -102,7 +102,7 @@ def rewrite(path: Path, memory: bytes, state: bytes) -> None:
         file.write(digest)
 
 
-def test_a_file_that_was_changed_on_purpose_is_refused_or_harmless(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_a_file_that_was_changed_on_purpose_is_refused_or_harmless(session: Sandbox, path: Path) -> None:
     """With matching checksums: the runtime checks its part, and the state goes into the sandbox only."""
     value(session, "x = 1")
     session.snapshot(path)
@@ -176,7 +176,7 @@ def parts(path: Path) -> tuple[bytes, bytes, int]:
     return whole[:memory], whole[memory : memory + state], header
 
 
-def test_another_kernel_is_named(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_another_kernel_is_named(session: Sandbox, path: Path) -> None:
     """The header of the runtime's snapshot says for which kernel it is; here it says another."""
     session.run("")
     session.snapshot(path)
@@ -205,7 +205,7 @@ def continued(taken: saved.Saved, memory: bytes, base: int) -> Sandbox:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_any_change_with_matching_checksums_is_refused_or_harmless(
-    session: Sandbox,  # noqa: F811
+    session: Sandbox,
     path: Path,
     whole: bool,
 ) -> None:
@@ -237,7 +237,7 @@ def test_any_change_with_matching_checksums_is_refused_or_harmless(
     taken.close()
 
 
-def test_a_state_that_a_program_keeps_has_only_the_pages_that_differ(session: Sandbox, path: Path) -> None:  # noqa: F811
+def test_a_state_that_a_program_keeps_has_only_the_pages_that_differ(session: Sandbox, path: Path) -> None:
     """The others are in the snapshot from which the session has started: it is kept open, so the store may drop it."""
     value(session, "import json, random; x = random.Random(1).randbytes(3 << 20); y = bytearray(x); z = {}")
     session.snapshot(path)
@@ -252,7 +252,7 @@ def test_a_state_that_a_program_keeps_has_only_the_pages_that_differ(session: Sa
         assert value(session, "len(z), y == x, json.loads('1')") == "(0, True, 1)"
 
 
-def test_another_base_or_none_is_named(session: Sandbox, tmp_path: Path) -> None:  # noqa: F811
+def test_another_base_or_none_is_named(session: Sandbox, tmp_path: Path) -> None:
     session.run("x = 1")
     with session._capture("saved") as taken:
         memory = os.pread(taken.descriptor, taken.memory, 0)
@@ -282,7 +282,7 @@ def test_another_base_or_none_is_named(session: Sandbox, tmp_path: Path) -> None
     ],
 )
 def test_what_comes_instead_of_a_snapshot_is_named(
-    session: Sandbox,  # noqa: F811
+    session: Sandbox,
     passes: Any,
     reason: str,
 ) -> None:
@@ -304,7 +304,7 @@ def test_what_comes_instead_of_a_snapshot_is_named(
     assert value(session, "x") == "1"
 
 
-def test_a_signal_ends_a_runtime_whose_container_waits_for_a_snapshot(session: Sandbox) -> None:  # noqa: F811
+def test_a_signal_ends_a_runtime_whose_container_waits_for_a_snapshot(session: Sandbox) -> None:
     """The kernel lets the first process of a pid namespace ignore it."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         with Container(prepare(session.options), waits=FOR_STATE) as waiting:
