@@ -110,6 +110,9 @@ class Described(FastAPI):
             for methods in self.openapi_schema["paths"].values():
                 if "post" in methods:
                     methods["post"].setdefault("parameters", []).append(KEY)
+                    # A body that may be left out is not null: a client of openapi-python-client would have to send one.
+                    for body in methods["post"].get("requestBody", {"content": {}})["content"].values():
+                        body["schema"] = body["schema"].get("anyOf", [body["schema"]])[0]
             # Either of the two: at a Unix socket a caller needs no token.
             self.openapi_schema["security"] = [{"token": []}, {}]
         return self.openapi_schema
