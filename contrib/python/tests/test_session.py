@@ -220,7 +220,7 @@ def test_a_run_has_callbacks_of_its_own() -> None:
         session.shell("echo 3; echo 4 >&2", on_stderr=of_run.append)
         session.run("print(5)")
         with pytest.raises(ZeroDivisionError):
-            session.run("print(6)", on_stdout=lambda _: 1 // 0)
+            session.run("print(6)", on_stdout=lambda _: print(1 // 0))
         with pytest.raises(SandboxError, match="the session has ended: ZeroDivisionError: integer division"):
             session.run("print(7)")
     assert ("".join(of_session), "".join(of_run)) == ("1\n3\n5\n", "2\n4\n")
