@@ -92,11 +92,12 @@ async def test_a_warning_is_no_failure(stateful: bool) -> None:
 def test_files(stateful: bool) -> None:
     executor = PysbxCodeExecutor(stateful=stateful, timeout_seconds=2)
     given = [File("a.csv", "YSxi"), File("b.csv", b"c,d")]
-    code = "open('/output/out.csv', 'w').write(open('a.csv').read() + open('b.csv').read()); print(1 / 0)"
+    code = "open('/output/out.csv', 'w').write(open('a.csv').read() + open('b.csv').read()); print(1); 1 / 0"
     done = executor.execute_code(None, CodeExecutionInput(code, given, "one"))
     (file,) = done.output_files
     assert (file.name, file.content, file.mime_type) == ("out.csv", b"a,bc,d", "text/csv")
-    assert (done.exit_code, "ZeroDivisionError" in done.stderr) == (1, True)
+    assert (done.exit_code, done.stdout, "ZeroDivisionError" in done.stderr) == (1, "1\n", True)
+    assert done.stderr.startswith("1\nTraceback")  # the model sees no more than that
     late = executor.execute_code(None, CodeExecutionInput("import time; time.sleep(60)"))
     assert late.exit_code == 124
     killed = executor.execute_code(None, CodeExecutionInput("import os; os.kill(os.getpid(), 9)"))

@@ -109,10 +109,8 @@ class PysbxCodeExecutor(BaseCodeExecutor):
     def _result(done: Execution) -> CodeExecutionResult:
         stdout, stderr = done.stdout, done.stderr + unsaid(done)
         # The framework calls the code failed if something is on stderr, and shows the model only that.
-        if not done.exit_code:
-            stdout, stderr = stdout + stderr, ""
-        elif not stderr:
-            stderr = f"exit code {done.exit_code}\n"
+        said = stdout + (stderr or f"exit code {done.exit_code}\n" * bool(done.exit_code))
+        stdout, stderr = (stdout, said) if done.exit_code else (said, "")
         made = [_file(name, content) for name, content in done.artifacts.items()]
         return CodeExecutionResult(stdout=stdout, stderr=stderr, output_files=made, exit_code=done.exit_code)
 
