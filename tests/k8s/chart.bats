@@ -83,6 +83,11 @@ for one in classes:
 PYTHON
 }
 
+@test "pods of the RuntimeClass run on the nodes of another selector instead" {
+    render --set runtimeClass.create=true,runtimeClass.nodeSelector.disk=fast --show-only templates/runtimeclass.yaml >class.yaml
+    diff <(sed -n '/^scheduling:/,$p' class.yaml) - <<<$'scheduling:\n  nodeSelector:\n    disk: fast'
+}
+
 @test "With kubectl: Helm need not know a Kubernetes as new as the cluster" {
     cd "$K8S/../.."
     block "With kubectl" sh | sed 's/>pysbx.yaml/--debug/; /^kubectl/d' >"$BATS_TEST_TMPDIR/commands"
