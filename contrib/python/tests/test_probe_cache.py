@@ -15,7 +15,7 @@ import pytest
 
 from pysbx import run_code
 from pysbx.base import probe_cache
-from pysbx.base.directories import private_directory, run_directory
+from pysbx.base.directories import run_directory
 from pysbx.calls.prepare import prepare
 from pysbx.container import limits, payload
 from pysbx.errors import LimitsNotEnforceableError, SandboxStartupError
@@ -123,10 +123,13 @@ print(os.getpid(), flush=True)
 limits.kill = lambda _: time.sleep(1000)
 limits._complaint((), ())
 """
-    bundles = private_directory(run_directory() / "bundles")
-    before = {*run_directory().iterdir(), *bundles.iterdir()}
+
+    def bundles_of_trials() -> set[Path]:
+        return {path.parents[1] for path in run_directory().glob("bundles/*/rootfs/none")}
+
+    before = bundles_of_trials()
     killed_owner(program, 1)
-    (left,) = {*run_directory().iterdir(), *bundles.iterdir()} - before
+    (left,) = bundles_of_trials() - before
     os.utime(left, (1, 1))
     prepare(make_options(env={"TEST": str(left)}))
     assert not left.exists()
