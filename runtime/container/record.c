@@ -171,14 +171,21 @@ void record_unlock(int dirfd)
     flock(dirfd, LOCK_UN);
 }
 
+/* Find the path of an open directory, for an error. Return whether /proc tells it. */
+static bool path_of(int dirfd, char path[PATH_MAX])
+{
+    char own[sizeof("/proc/self/fd/") + 10];
+    snprintf(own, sizeof(own), "/proc/self/fd/%d", dirfd);
+    ssize_t n = readlink(own, path, PATH_MAX - 1);
+    path[n < 0 ? 0 : n] = '\0';
+    return n >= 0;
+}
+
 int record_write_error(int dirfd, int code, const char *name, const char *id, struct error *err)
 {
-    char own[sizeof("/proc/self/fd/") + 10], directory[PATH_MAX];
-    snprintf(own, sizeof(own), "/proc/self/fd/%d", dirfd);
-    ssize_t n = readlink(own, directory, sizeof(directory) - 1);
-    if (n < 0)
+    char directory[PATH_MAX];
+    if (!path_of(dirfd, directory))
         return error_set(err, code, "write '%s' of container '%s'", name, id);
-    directory[n] = '\0';
     return error_set(err, code, "write '%s' of container '%s' in '%s'", name, id, directory);
 }
 
@@ -481,17 +488,21 @@ int record_parse(struct arena *a, char *text, struct record *out, struct error *
 
 int record_read(struct arena *a, int dirfd, const char *id, struct record *out, struct error *err)
 {
-    char *text;
+    char *text, directory[PATH_MAX];
     size_t size;
     int ret = io_read_file_at(a, dirfd, RECORD_NAME, RECORD_MAX, &text, &size);
     if (ret < 0)
         return error_set(err, ret, "read the container's state record");
     /* A disk that was not synchronized when the machine stopped leaves zeros. */
     if (strlen(text) != size)
-        return error_set(err, -EINVAL, "the container's state record is damaged: it has a NUL");
-    ret = record_parse(a, text, out, err);
+        ret = error_set(err, -EINVAL, "the container's state record is damaged: it has a NUL");
+    else
+        ret = record_parse(a, text, out, err);
     if (ret == 0 && strcmp(out->id, id) != 0)
-        return error_set(err, -EINVAL, "the container's state record is that of '%.64s'", out->id);
+        ret = error_set(err, -EINVAL, "the container's state record is that of '%.64s'", out->id);
+    /* Nothing that such a record names can be deleted safely. */
+    if (ret < 0 && path_of(dirfd, directory))
+        return error_wrap(err, "end the processes of container '%s' and remove '%s'", id, directory);
     return ret;
 }
 

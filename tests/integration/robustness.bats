@@ -165,6 +165,11 @@ PYTHON
     sed "s|^id .*|id ../../$PWD/other|" whole >"$record"
     fails 1 "is that of '../../" runtime delete --force box
     [[ -d other ]]
+    for damage in '/^bundle/d' 's/^cgroup-path/\x00&/' 's/^bundle .*/bundle/'; do
+        sed "$damage" whole >"$record"
+        fails 1 "end the processes of container 'box' and remove '$RUNTIME_STATE/box': the container's state record" runtime state box
+        fails 1 "end the processes of container 'box' and remove '$RUNTIME_STATE/box': the container's state record" runtime delete --force box
+    done
     cp whole "$record"
     expect 0 runtime delete --force box
     check_untouched
