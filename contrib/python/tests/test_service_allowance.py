@@ -13,7 +13,9 @@ import socket
 import ssl
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,27 @@ def test_calls_of_a_token_in_an_hour(tokens: str, tmp_path: Path) -> None:
         if sample.name == "pysbx_problems_total" and sample.value
     }
     assert found == {"allowance": 3}
+
+
+def test_a_token_with_many_requests_does_not_keep_out_another(tokens: str) -> None:
+    options = ("--token-file", tokens, "--at-once", "1", "--waiting", "15")
+    body = {"code": "import time; time.sleep(0.5)"}
+    with (
+        server(*options, listen="127.0.0.1:0", token=TOKEN) as service,
+        service.connect(OTHER) as other,
+        ThreadPoolExecutor(20) as pool,
+    ):
+        service.run("1")
+        many = [pool.submit(service.client.post, "/v1/run", json=body) for _ in range(20)]
+        wait_until(lambda: sum(one.done() for one in many) == 8)
+        # Eight are refused. The others have a place, and another caller's requests come in between.
+        assert other.post("/v1/run", json={"code": "6 * 7"}).json()["value"] == "42"
+        assert sum(one.done() for one in many) <= 11
+        answers = [one.result() for one in many]
+        found = Counter(answer.status_code for answer in answers)
+        assert found == {200: 12, 429: 8}, found
+        refused = next(answer.json() for answer in answers if answer.status_code == 429)
+        assert refused["detail"] == "12 of your requests are being worked on or wait, and others need the rest"
 
 
 def test_cpu_time_of_a_token_in_an_hour(tokens: str) -> None:

@@ -53,6 +53,11 @@ class Access:
         """Tell whether callers need a token."""
         return bool(self._digests)
 
+    @property
+    def are_several(self) -> bool:
+        """Whether there may be more than one caller."""
+        return len(self._digests) > 1
+
     def reload(self) -> None:
         """Read the file of the tokens again. Callers whose token is gone are refused from now on.
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextvars import ContextVar
 from typing import Any
@@ -32,6 +33,8 @@ Check = Callable[[bytes], Awaitable[None]]
 BODY_SEC = PATIENCE_SEC
 SEND_SEC = 900.0
 RETRY_SEC = 2
+# One caller of several gets all slots but one of so many.
+OTHERS = 4
 # Bytes of a request line with all headers. The server itself counts only those that have not come at once.
 MAX_HEAD = 16 * 1024
 # The part in front of a path if a client takes this server for a proxy: RFC 9112, section 3.2.2.
@@ -151,7 +154,7 @@ class Admission:
         self._size = size
         self._methods = methods.split()
         self._check = check
-        self._taken = 0
+        self._taken: Counter[str] = Counter()  # slots by caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer why not."""
@@ -182,16 +185,26 @@ class Admission:
             if scope["path"] == NUMBERS and scope["method"] in SAFE:
                 await self._application(scope, receive, send)
                 return
-            if self._taken >= self._slots:
-                raise Problem(BUSY, f"{self._slots} requests are being worked on or wait", retry_sec=RETRY_SEC)
+            self._check_slots(who)
         except Problem as problem:
             await send_problem(problem, send)
             return
-        self._taken += 1
+        self._taken[who] += 1
         try:
             await self._let_through(who, scope, receive, send)
         finally:
-            self._taken -= 1
+            self._taken[who] -= 1
+            if not self._taken[who]:
+                del self._taken[who]
+
+    def _check_slots(self, who: str) -> None:
+        """Refuse a request if no slot is free, or if the rest of them is kept for other callers."""
+        most = self._slots - self._slots // OTHERS * self._access.are_several
+        busy = "requests are being worked on or wait"
+        if self._taken.total() >= self._slots:
+            raise Problem(BUSY, f"{self._slots} {busy}", retry_sec=RETRY_SEC)
+        if self._taken[who] >= most:
+            raise Problem(BUSY, f"{most} of your {busy}, and others need the rest", retry_sec=RETRY_SEC)
 
     def _with_fields(self, who: str, send: Send) -> Send:
         """Return a function that sends answers with the header fields of a caller."""

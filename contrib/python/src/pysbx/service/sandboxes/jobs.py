@@ -1,4 +1,4 @@
-"""Threads for calls of the package, which block: as many as may run at once; further calls wait in line.
+"""Threads for calls of the package, which block: as many as may run at once. Others wait, and callers take turns.
 
 Each call gets a descriptor by which it can be told to end, with its container. See Container for what it does then.
 """
@@ -23,6 +23,7 @@ from pysbx.service.observe.metrics import Meters, name_of
 from pysbx.service.observe.traces import ran, run_span
 from pysbx.service.sandboxes.allowance import Allowance, Ledger
 from pysbx.service.sandboxes.cold_starts import note_start
+from pysbx.service.sandboxes.fair_pool import FairPool
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ class Jobs:
         self._begun, self._lock = 0, threading.Lock()
         self._meters.watch("running", lambda: self._begun)
         self._meters.watch("waiting", lambda: len(self._running) - self._begun)
-        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="pysbx")
+        self._pool = FairPool(at_once)
         # One: with each further thread that computes, the event loop waits longer for its turn.
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="pysbx-aside")
         self._running: dict[Future[Any], Cancel] = {}
@@ -124,7 +125,7 @@ class Jobs:
                 with self._lock:
                     self._begun -= 1
 
-        future = self._pool.submit(begin)
+        future = self._pool.submit(caller.get(), begin)
         self._running[future] = cancel
         future.add_done_callback(self._done)
         try:
@@ -159,5 +160,5 @@ class Jobs:
             if not future.cancel():  # it does not wait for a thread any more
                 cancel.set()
                 running.append(future)
-        self._pool.shutdown(wait=False)
+        self._pool.shutdown()
         return not (await asyncio.to_thread(wait, running, GRACE_SEC)).not_done
