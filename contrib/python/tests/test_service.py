@@ -236,6 +236,7 @@ def test_a_member_that_is_null_counts_as_missing(service: Server) -> None:
     place = start(service, tools=None, packages=None, snapshot=None)
     assert service.post(f"{place}/run", code="6 * 7", argv=None, stdin=None).json()["value"] == "42"
     assert service.post(f"{place}/exec", command="pwd", cwd=None, env=None, stdin=None).json()["stdout"] == "/work\n"
+    service.client.delete(place)
     refused = problem(service.post("/v1/run", code=None))
     assert refused["detail"] == "code: Input should be a valid string"
     # And clients are told so.
