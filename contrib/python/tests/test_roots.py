@@ -234,6 +234,17 @@ def test_a_mount_at_mnt_data_is_no_other_name_of_work(tmp_path: Path) -> None:
     assert run_code(f"{REAL}; os.listdir('/mnt/data')", mounts=[Mount(tmp_path, "/mnt/data")]).value == "['own']"
 
 
+def test_a_mount_replaces_a_link_of_the_root_and_leaves_those_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("mine")
+    for path in ("/etc/os-release", "/etc"):
+        mount = Mount(tmp_path if path == "/etc" else tmp_path / "own", path)
+        name = "/etc/own" if path == "/etc" else path
+        assert run_code(f"open({name!r}).read()", mounts=[mount]).value == "'mine'", path
+    source = "import os; os.listdir('/var/lib/x'), os.readlink('/var/tmp'), os.readlink('/mnt/data')"
+    done = run_code(source, mounts=[Mount(tmp_path, "/var/lib/x"), Mount(tmp_path, "/mnt/disk")])
+    assert done.value == "(['own'], '../tmp', '../work')"
+
+
 def test_links_of_a_root_that_lead_in_a_circle_are_refused(rootfs: Path) -> None:
     (rootfs / "etc").symlink_to("other")
     (rootfs / "other").symlink_to("etc")

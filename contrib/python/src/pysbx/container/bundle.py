@@ -362,10 +362,14 @@ def _files(options: Options) -> dict[str, str]:
 
 
 def _links(interpreter: Interpreter, config: Json) -> list[tuple[str, str]]:
-    """Return the links of the root. A mount at or below /mnt or /var, and that of an image, take precedence."""
-    taken = [mount["destination"] for mount in config["mounts"]] + [name for name, _ in interpreter.links]
-    used = {name.split("/")[1] for name in taken}
-    return [*interpreter.links, *(link for link in OTHER_NAMES if link[0].split("/")[1] not in used)]
+    """Return the links of the root. A mount, or the link of an image, at the path of a link or above it replaces it."""
+    mounted = [f"{mount['destination']}/" for mount in config["mounts"]]
+    links = [link for link in interpreter.links if not f"{link[0]}/".startswith(tuple(mounted))]
+    taken = (*mounted, *(f"{name}/" for name, _ in links))
+    others = [(f"{name}/", (name, target)) for name, target in OTHER_NAMES]
+    return links + [
+        link for path, link in others if not any(path.startswith(one) or one.startswith(path) for one in taken)
+    ]
 
 
 def _write_root(root: int, config: Json, links: Iterable[tuple[str, str]], files: Mapping[str, str]) -> None:
