@@ -223,6 +223,14 @@ def test_a_run_has_callbacks_of_its_own() -> None:
             session.run("print(6)", on_stdout=lambda _: print(1 // 0))
         with pytest.raises(SandboxError, match="the session has ended: ZeroDivisionError: integer division"):
             session.run("print(7)")
+    with Sandbox() as session:
+
+        def refuse(_: str) -> None:
+            raise SandboxError
+
+        with pytest.raises(SandboxError):
+            session.run("print(6)", on_stdout=refuse)
+        assert session.ended == "SandboxError"
     assert ("".join(of_session), "".join(of_run)) == ("1\n3\n5\n", "2\n4\n")
 
 

@@ -261,8 +261,8 @@ class Core(ABC):
             return answer
         except BaseException as error:
             # In the middle of an exchange there is no way back to its beginning.
-            kind = "" if isinstance(error, SandboxError) else f"{type(error).__name__}: "
-            self._ended = f"{kind}{error}".removesuffix(": ")
+            said, kind = str(error), type(error).__name__
+            self._ended = said if said and isinstance(error, SandboxError) else f"{kind}: {said}" if said else kind
             container.kill()
             if request["op"] not in REPORTED:  # its files are collected yet
                 container.close()
