@@ -68,6 +68,7 @@ def test_an_application_that_fastapi_mounts() -> None:
         sandboxes = App(BEST_EFFORT, needs_token=False)
         around = FastAPI(lifespan=sandboxes.lifespan)
         around.mount("/sandbox", sandboxes)
+        around.mount("/of/{customer}", sandboxes)
         way = httpx.ASGITransport(around)
         async with httpx.AsyncClient(transport=way, base_url="http://x", timeout=60) as client:
             with pytest.raises(RuntimeError, match=r"FastAPI\(lifespan=app\.lifespan\)"):
@@ -78,6 +79,10 @@ def test_an_application_that_fastapi_mounts() -> None:
                 done = await client.post("/sandbox/v1/run", json={"code": "6 * 7"})
                 assert done.json()["value"] == "42"
                 place = (await client.post("/sandbox/v1/sessions")).headers["location"]
+                assert (await client.get(place)).status_code == 200, place
+                of_one = "/of/a%20%C3%A9%0D%0AX:%20y"  # bytes of a client, which stay in the field
+                place = (await client.post(f"{of_one}/v1/sessions")).headers["location"]
+                assert place.startswith(f"{of_one.replace('X:', 'X%3A')}/v1/sessions/")
                 assert (await client.get(place)).status_code == 200, place
                 assert (await client.get("/health")).status_code == 404
                 assert (await client.get("/sandbox/health/")).status_code == 404  # and no redirection

@@ -13,6 +13,7 @@ import os
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import quote
 
 from pysbx.base.option_names import spoken_as
 from pysbx.errors import SandboxError
@@ -41,12 +42,11 @@ class _Parser(argparse.ArgumentParser):
 
 def _below(root: str, send: Send) -> Send:
     """Return a `send` for an application that is mounted: the places of its answers are those that clients see."""
+    prefix = quote(root).encode()  # from the client, if the path of the mount has parameters
 
     async def send_place(message: Message) -> None:
         if "headers" in message:
-            places = [
-                (name, root.encode() + value if name == b"location" else value) for name, value in message["headers"]
-            ]
+            places = [(name, prefix + value if name == b"location" else value) for name, value in message["headers"]]
             message = {**message, "headers": places}
         await send(message)
 
