@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -16,6 +17,7 @@ from smolagents import CodeAgent, tool
 from smolagents.models import ChatMessage, MessageRole, Model
 from smolagents.utils import AgentError
 
+from pysbx.errors import SerializationError
 from pysbx.frameworks.smolagents import PysbxExecutor
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -89,6 +91,16 @@ def test_an_agent_goes_on_after_code_that_ends_its_session(executor: PysbxExecut
     executor.cleanup()
     with pytest.raises(AgentError, match="has been closed"):
         executor("1")
+
+
+def test_a_value_that_could_not_be_sent_is_not_sent_again(executor: PysbxExecutor) -> None:
+    with pytest.raises(SerializationError):
+        executor.send_variables({"lock": threading.Lock()})
+    executor.send_variables({"n": 3})
+    for _ in range(2):
+        with pytest.raises(AgentError, match="names and files of earlier steps are gone"):
+            executor("import os; os._exit(1)")
+        assert executor("n * 2").output == 6
 
 
 def test_warnings_are_for_the_model_too(executor: PysbxExecutor) -> None:

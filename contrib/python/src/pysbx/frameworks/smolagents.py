@@ -88,17 +88,17 @@ class PysbxExecutor(RemotePythonExecutor):
 
     def send_tools(self, tools: dict[str, Any]) -> None:
         """Define tools in the session, and install the packages that they import."""
-        self._tools = tools
         plain = {name: one for name, one in tools.items() if type(one) is not FinalAnswerTool}
         needed = {name for one in plain.values() for name in one.to_dict()["requirements"]} - {"smolagents"}
         self.installed_packages += self.install_packages(sorted(needed - {*self.installed_packages}))
         self.run_code_raise_errors(f"{get_tools_definition_code(plain)}\n{FINAL_ANSWER}")
+        self._tools = tools
 
     def send_variables(self, variables: dict[str, Any]) -> None:
         """Give values names in the session, also tables and objects of classes: not by the codec of smolagents."""
-        self._variables |= variables
         if variables:
             self.sandbox.call(_define, variables)
+            self._variables |= variables
 
     def run_code_raise_errors(self, code: str) -> CodeOutput:
         """Run the code of a step. Its exceptions become an AgentError, whose text the agent shows to its model."""
@@ -121,12 +121,17 @@ class PysbxExecutor(RemotePythonExecutor):
         """Return the error of a step. If its code has ended the session, a new one has the tools and variables."""
         if self.sandbox.ended and self._options is not None:
             options, self._options = self._options, None  # tools that end the session do so once
-            self.sandbox = Sandbox(**options)
-            self.install_packages(self.installed_packages)
-            self.send_variables(self._variables)
-            self.send_tools(self._tools)
-            self._options = options
             said += "\nThe session has ended: the names and files of earlier steps are gone."
+            try:
+                self.sandbox = Sandbox(**options)
+                self.install_packages(self.installed_packages)
+                self.send_variables(self._variables)
+                self.send_tools(self._tools)
+            except (SandboxError, AgentError) as error:
+                self.sandbox.close()  # the next step tries again
+                said += f"\nNo other one can be prepared: {error}"
+            finally:
+                self._options = options
         return AgentError(said, self.logger)
 
     def _fetch(self, name: str) -> Any:
