@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from strands.models.model import Model
 from strands.sandbox.errors import SandboxPathNotFoundError, SandboxTimeoutError
 from strands.sandbox.types import StreamChunk
 
+from pysbx.errors import SandboxError
 from pysbx.frameworks.strands import PysbxSandbox
 
 
@@ -113,3 +115,18 @@ async def test_an_agent_goes_on_after_code_that_ends_its_session(code: str) -> N
     assert "42" in model.read[2]
     assert (await made.execute_code("print(6 * 8)", "python")).stdout == "48\n"
     await made.close()
+
+
+async def test_a_sandbox_goes_on_after_a_command_that_kills_its_session(sandbox: PysbxSandbox) -> None:
+    async def kill() -> None:
+        await sandbox.execute("(sleep 0.3; kill -9 2) >/dev/null 2>&1 &")
+        await asyncio.sleep(1)
+
+    for use in (lambda: sandbox.read_file("none"), lambda: sandbox.execute("true")):
+        await kill()
+        with pytest.raises(SandboxError, match="SIGKILL"):
+            await use()
+        assert (await sandbox.execute("echo again")).stdout == "again\n"
+    await kill()
+    assert "names and files are gone" in (await sandbox.execute_code("1", "python")).stderr
+    assert (await sandbox.execute_code("print(6 * 7)", "python")).stdout == "42\n"
