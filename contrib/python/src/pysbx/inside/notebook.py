@@ -285,7 +285,8 @@ def _hint_for_error(error: BaseException) -> str:
         found = [*REMOTE_ERROR.findall(text)][-1:] if kind.endswith("RemoteTraceback") else [(kind, text)]
         if said := next(filter(None, starmap(hint, found)), ""):
             return said
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        context = None if one.__suppress_context__ else one.__context__
+        one = one.__cause__ if one.__cause__ is not None else context
     return ""
 
 
@@ -306,7 +307,10 @@ def change_ipykernel(module: Any) -> None:
     system, show = module.system, module.ZMQInteractiveShell._showtraceback
 
     def show_hint(self: Any, kind: Any, value: Any, lines: list[str]) -> Any:
-        said = _hint_for_error(value)
+        try:
+            said = _hint_for_error(value)
+        except Exception:  # of its own class, such as of __str__: IPython shows what it can
+            said = ""
         return show(self, kind, value, [*lines, f"\nhint: {said}"] if said else lines)
 
     def run(command: str) -> Any:
