@@ -59,7 +59,7 @@ class _Files:
             except OSError:
                 found.append(())
             else:
-                found.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+                found.append((status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns))
         return found
 
     def due(self, *, asked: bool) -> bool:
