@@ -130,7 +130,7 @@ class Listener:
     def open(self) -> None:
         """Begin to accept connections."""
         self._listener.setblocking(False)
-        if self._listener.family != socket.AF_UNIX:  # its connections inherit this
+        with contextlib.suppress(OSError):  # it is no socket of TCP; those that are inherit this from it
             self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
         self._open = True
         self._listen()
