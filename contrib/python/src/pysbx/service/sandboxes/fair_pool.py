@@ -40,7 +40,7 @@ class FairPool:
             return
         try:
             result = work()
-        except BaseException as error:  # for the one who waits, as ThreadPoolExecutor does
+        except BaseException as error:  # for the caller, as ThreadPoolExecutor does
             future.set_exception(error)
         else:
             future.set_result(result)
