@@ -172,12 +172,12 @@ void record_unlock(int dirfd)
 }
 
 /* Find the path of an open directory, for an error. Return whether /proc tells it. */
-static bool path_of(int dirfd, char path[PATH_MAX])
+static bool path_of(int dirfd, char directory[PATH_MAX])
 {
     char own[sizeof("/proc/self/fd/") + 10];
     snprintf(own, sizeof(own), "/proc/self/fd/%d", dirfd);
-    ssize_t n = readlink(own, path, PATH_MAX - 1);
-    path[n < 0 ? 0 : n] = '\0';
+    ssize_t n = readlink(own, directory, PATH_MAX - 1);
+    directory[n < 0 ? 0 : n] = '\0';
     return n >= 0;
 }
 
