@@ -30,7 +30,7 @@ from pysbx.options.options import make_options
 def bundle(tmp_path: Path) -> Bundle:
     """Return a copy of a bundle with the labels that add() writes where the policy has them."""
     made = prepare(make_options())
-    path = Path(shutil.copytree(made.path, tmp_path / "bundle"))
+    path = Path(shutil.copytree(made.path, tmp_path / "bundle", symlinks=True))
     config = json.loads((path / "config.json").read_text())
     config["process"]["selinuxLabel"], config["linux"]["mountLabel"] = labels.PROCESS, labels.FILES
     (path / "config.json").write_text(json.dumps(config))
