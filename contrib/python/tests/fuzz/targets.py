@@ -234,6 +234,9 @@ class OpenListener:
     def left(self, guest: Guest) -> None:
         """The connection has ended."""
 
+    def refused(self, problem: str) -> None:
+        """A request has been refused."""
+
 
 class Complaints(logging.Handler):
     """The records of a server about exceptions that reach no caller."""
