@@ -284,7 +284,7 @@ def test_a_profile_that_cannot_be_prepared_is_told(tmp_path: Path, monkeypatch: 
 def test_a_limit_that_is_shorter_than_a_cold_start_is_for_callers_only(tmp_path: Path) -> None:
     with server("--timeout", "0.001", listen=f"unix:{tmp_path}/s", token=TOKEN) as service:
         assert service.client.get("/v1/profiles").json()["python"].startswith("3.")
-        assert service.run("1")["timed_out"]
+        assert service.run("import time; time.sleep(60)")["timed_out"]
 
 
 def test_a_server_whose_runtime_is_gone_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
