@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import re
 import signal
 import socket
@@ -493,6 +494,18 @@ def test_a_secret_of_kubernetes_is_read_again_without_a_signal(tmp_path: Path) -
         wait_until(lambda: service.client.post("/v1/run", json={"code": "1"}).status_code == 401)
         with service.connect(other) as renewed:
             assert renewed.post("/v1/run", json={"code": "1"}).status_code == 200
+
+
+def test_a_token_file_of_the_same_size_and_time_is_read_again(tmp_path: Path) -> None:
+    """As rsync writes it; and a change of the owner or mode is no newer either."""
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    before = path.stat()
+    with server("--token-file", str(path), listen="127.0.0.1:0", token=TOKEN) as service:
+        assert service.client.get("/v1/profiles").status_code == 200
+        path.write_text("b" * len(TOKEN))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        wait_until(lambda: service.client.get("/v1/profiles").status_code == 401)
 
 
 def test_a_handshake_that_does_not_end_is_ended(tokens: str, tmp_path: Path) -> None:
