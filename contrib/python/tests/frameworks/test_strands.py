@@ -130,3 +130,12 @@ async def test_a_sandbox_goes_on_after_a_command_that_kills_its_session(sandbox:
     await kill()
     assert "names and files are gone" in (await sandbox.execute_code("1", "python")).stderr
     assert (await sandbox.execute_code("print(6 * 7)", "python")).stdout == "42\n"
+
+
+async def test_a_sandbox_that_was_closed_stays_closed() -> None:
+    made = PysbxSandbox()
+    await made.execute("true")
+    await made.close()
+    for _ in range(2):
+        with pytest.raises(SandboxError, match="has been closed"):
+            await made.execute("true")

@@ -145,5 +145,6 @@ class PysbxSandbox(Opened, StrandsSandbox):
         return [make_shell(sandbox=self), make_file_editor(sandbox=self), make_python_repl(sandbox=self)]
 
     async def close(self) -> None:
-        """End the session."""
+        """End the session, for good."""
+        self._own = None
         await in_thread(self.workspace.close)
