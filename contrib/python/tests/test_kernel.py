@@ -203,6 +203,8 @@ def test_errors_say_what_to_write(installed: str, tmp_path: Path, monkeypatch: p
     sand = Kernel()
     try:
         assert {source: sand.run(source)["hint"] for source in expected} == expected
+        without_text = "class Own(Exception):\n    def __str__(self): 1 / 0\nraise RuntimeError('no data') from Own()"
+        assert sand.run(without_text)["error"] == "RuntimeError"
         assert f"hint: {files}\n" in sand.run("!ls data")["stream"]
         assert f"hint: {no_network}\n" in sand.run("!git clone https://x.example")["stream"]
         no_changes = "a sandbox cannot change the system that it sees: install programs outside of it"
