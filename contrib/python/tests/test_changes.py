@@ -245,6 +245,37 @@ def test_hostile_trees_are_read_within_bounds() -> None:
             session.changes()
 
 
+def test_directories_of_any_mode_are_read_and_discarded() -> None:
+    with Sandbox() as session:
+        session.put({"listed/a": "a", "fixed/b": "b"})
+        run(session, "import os\nos.mkdir('own'); open('own/c', 'w').close()")
+        run(session, "os.chmod('listed', 0o444); os.chmod('fixed', 0o555); os.chmod('own', 0o444)")
+        # Root may enter what is closed to its owner.
+        assert {one.path for one in session.changes()} == {"own/c", *(["listed/a"] if os.geteuid() else [])}
+        session.discard()
+        assert session.changes() == []
+        assert session.files() == {"listed/a": 1, "fixed/b": 1}
+
+
+def test_a_file_whose_directory_can_only_be_listed_is_named() -> None:
+    with Sandbox() as session:
+        done = session.run(
+            "import os\nos.mkdir('/output/d'); open('/output/d/f', 'w').close(); os.chmod('/output/d', 0o444)"
+        )
+        assert {*done.artifacts, *done.left_out} == {"d/f"}
+
+
+def test_a_file_that_is_a_directory_now_is_compared_again_and_again() -> None:
+    with Sandbox() as session:
+        session.put({"a": "a"})
+        run(session, "import os\nos.remove('a'); os.mkdir('a')")
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            (change,) = session.changes()
+            assert change.diff() == "'a': changed, Is a directory\n"
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_a_difference_takes_bounded_time() -> None:
     hostile = (
         b"".join(b"%d\n" % (i % 7) for i in range(SHOWN // 2)),

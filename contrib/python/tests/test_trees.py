@@ -98,5 +98,9 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     found(tmp_path)
     with pytest.raises(trees.TooMany):
         found(tmp_path, 10)
+    with trees.opened_top(tmp_path) as top, pytest.raises(IsADirectoryError):
+        trees.read(trees.Place("directory", top.directory, "directory"), 10)  # it was a file when it was found
+    with pytest.raises(IsADirectoryError):
+        trees.read_path(tmp_path, 10)
     trees.remove(tmp_path)
     assert len(os.listdir("/proc/self/fd")) == before

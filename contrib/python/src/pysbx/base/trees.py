@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 # Bounds of a walk: directories within each other, and entries of all directories together.
 MAX_DEPTH, MAX_ENTRIES = 64, 250_000
@@ -120,27 +120,38 @@ def _entries(directory: int, left: Iterator[int]) -> dict[str, bool | None]:
     return found
 
 
+def open_file(place: Place) -> BinaryIO:
+    """Open what was found to be a file, and may be a link, a pipe or a directory by now.
+
+    Raises:
+        OSError: it is a link or a directory, or cannot be read.
+    """
+    # Given a descriptor of a directory, open() would leave it open.
+    return open(place.name, "rb", opener=lambda name, _: os.open(name, FILE, dir_fd=place.directory))
+
+
 def read(place: Place, limit: int) -> bytes:
     """Return the content of a regular file.
 
     Raises:
         OSError: it is no regular file, has more bytes than the limit (EFBIG), or cannot be read.
     """
-    return _content(os.open(place.name, FILE, dir_fd=place.directory), place.path, limit)
+    with open_file(place) as file:
+        return _content(file, place.path, limit)
 
 
 def read_path(path: str | os.PathLike[str], limit: int) -> bytes:
     """Return the content of a regular file whose path is the caller's own, and whose content may be a stranger's."""
-    return _content(os.open(path, FILE & ~os.O_NOFOLLOW), str(path), limit)
+    with open(path, "rb", opener=lambda name, _: os.open(name, FILE & ~os.O_NOFOLLOW)) as file:
+        return _content(file, str(path), limit)
 
 
-def _content(descriptor: int, called: str, limit: int) -> bytes:
-    with open(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", called)
-        # It may be growing.
-        content = b"" if about.st_size > limit else file.read(limit + 1)
+def _content(file: BinaryIO, called: str, limit: int) -> bytes:
+    about = os.fstat(file.fileno())
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", called)
+    # It may be growing.
+    content = b"" if about.st_size > limit else file.read(limit + 1)
     if max(about.st_size, len(content)) > limit:
         raise OSError(errno.EFBIG, f"more than {limit} bytes", called)
     return content

@@ -149,18 +149,18 @@ class Changes:
                 yield _Found(Change(path, "removed", "file", known.size, self._reader(path)))
 
     def _of_file(self, path: str, place: trees.Place, known: Known | None) -> _Found | None:
+        kind, size, mode = "added" if known is None else "changed", 0, 0
         try:
             about = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
-            kind = "added" if known is None else "changed"
-            same = known is not None and about.st_size == known.size
+            size, mode = about.st_size, about.st_mode
+            same = known is not None and size == known.size
             if same and known is not None and hashlib.sha256(trees.read(place, known.size)).digest() == known.digest:
                 return None
         except FileNotFoundError:  # a process of the session has just removed it
             return None
         except OSError:
             kind = "unread"
-        change = Change(path, kind, "file", about.st_size, self._reader(path))
-        return _Found(change, place, bool(about.st_mode & stat.S_IXUSR))
+        return _Found(Change(path, kind, "file", size, self._reader(path)), place, bool(mode & stat.S_IXUSR))
 
     def _is_there(self, path: str) -> bool:
         """Tell whether a path leads to a file through a link: put() follows those in the sandbox."""

@@ -184,7 +184,10 @@ class Directories:
             key, most = (top, place.path), limit if wanted else MAX_COMPARED
             try:
                 content, seen[key] = self._content(place, self._seen.get(key), most, now, wanted=wanted)
-            except OSError:  # a process of the session has just removed it
+            except FileNotFoundError:  # a process of the session has just removed it
+                continue
+            except OSError:  # its directory may be listed only
+                _report(path, left_out)
                 continue
             except _LeftOut as file:
                 seen[key] = file.seen
@@ -212,7 +215,7 @@ class Directories:
 
         Raises:
             _LeftOut: it is a new one, but cannot be read, or is larger than the limit.
-            FileNotFoundError: it is gone.
+            OSError: it is gone (ENOENT), or what is known of a file is out of reach.
         """
         about = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
         seen = _seen(about, now)
@@ -223,7 +226,7 @@ class Directories:
             return None, seen
         content = b""
         try:
-            with open(os.open(place.name, trees.FILE, dir_fd=place.directory), "rb") as file:
+            with trees.open_file(place) as file:
                 about = os.fstat(file.fileno())
                 seen = _seen(about, now)
                 if not stat.S_ISREG(about.st_mode):

@@ -21,9 +21,13 @@ def restore(request: Message) -> Message:
             continue
         for path, directories, names in os.walk(top):
             directories[:] = [one for one in directories if os.path.join(path, one) not in mounts]
-            for name in names + [one for one in directories if os.path.islink(os.path.join(path, one))]:
+            links = [one for one in directories if os.path.islink(os.path.join(path, one))]
+            for name in names + links:
                 if os.path.join(path, name) not in keep:
                     _try(os.unlink, os.path.join(path, name))
+            for name in set(directories).difference(links):
+                if not os.access(os.path.join(path, name), os.R_OK | os.W_OK | os.X_OK):
+                    _try(_open_up, os.path.join(path, name))
         for path, _, _ in os.walk(top, topdown=False):
             if path != top and not f"{path}/".startswith(tuple(f"{mount}/" for mount in mounts)):
                 _try(os.rmdir, path)
@@ -32,6 +36,10 @@ def restore(request: Message) -> Message:
     except FileNotFoundError:
         os.chdir(moved("/work"))
     return {}
+
+
+def _open_up(path: str) -> None:
+    os.chmod(path, 0o755)
 
 
 def _try(work: Any, path: str) -> None:
