@@ -277,7 +277,7 @@ def test_a_frequency_is_not_computed_for_many_rows() -> None:
     number = 1 << 19
     times = numpy.arange(number).astype("M8[s]")
     frame = pandas.DataFrame({"a": numpy.zeros(number, "i1")}, index=pandas.DatetimeIndex(times))
-    data = msgpack.packb([msgpack.ExtType(Code.FREQUENCY, b""), "cbh", msgpack.unpackb(encode(frame))])
+    data = msgpack.packb([msgpack.ExtType(Code.FREQUENCY, b""), 0, "cbh", msgpack.unpackb(encode(frame))])
     with pytest.raises(SerializationError, match=r"table\.index\.freq = None"):
         decode(data)
     frame.index.freq = "s"
@@ -359,7 +359,7 @@ def test_labels_of_columns_survive(columns: Any) -> None:
 
 
 def test_labels_of_columns_that_would_be_others_are_refused() -> None:
-    labels = pandas.period_range("2024-01", periods=2, freq="M")
+    labels = pandas.Index(pandas.array([1, None], dtype="Int64"))
     with pytest.raises(Unserializable, match="labels of its columns") as caught:
         encode([pandas.DataFrame([range(len(labels))], columns=labels)])
     assert caught.value.path == "result[0]"
@@ -600,11 +600,33 @@ def test_the_frequency_of_rows_comes_back(frequency: str) -> None:
             assert decode(encode(value)).index.freq == index.freq
 
 
+@pytest.mark.parametrize("plainly", [False, True])
+def test_times_and_periods_as_labels_of_columns_come_back(plainly: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames.writing, "plainly", plainly, raising=False)
+    for labels in (
+        pandas.date_range("2024-02-29", periods=3, freq="MS"),
+        pandas.date_range("2024-02-29", periods=3, freq="D", tz="Europe/Berlin", name="day"),
+        pandas.timedelta_range("1h", periods=3, freq="90min"),
+        pandas.period_range("2024-02", periods=3, freq="M", name="month"),
+        pandas.period_range("2024-02-29", periods=3, freq="2W-SUN"),
+        pandas.PeriodIndex(["2024Q1", None, "2023Q4"], freq="Q"),
+    ):
+        wide = pandas.DataFrame([[1, 2, 3]], columns=labels)
+        for value in (wide, wide.T):
+            found = decode(encode(value))
+            pandas.testing.assert_frame_equal(found, value, check_freq=True)
+            assert [getattr(axis, "freq", None) for axis in found.axes] == [
+                getattr(axis, "freq", None) for axis in value.axes
+            ]
+
+
 def test_a_frequency_that_a_string_does_not_say_is_refused() -> None:
     days = pandas.offsets.CustomBusinessDay(holidays=["2024-03-01"])
     frame = pandas.DataFrame({"a": [1, 2]}, index=pandas.date_range("2024-02-29", periods=2, freq=days))
     with pytest.raises(Unserializable, match="the frequency of its rows"):
         encode(frame)
+    with pytest.raises(Unserializable, match=r"the frequency of its columns.*frame\.columns\.freq = None"):
+        encode(frame.T)
     frame.index.freq = None
     pandas.testing.assert_frame_equal(decode(encode(frame)), frame)
 
@@ -704,10 +726,12 @@ def test_malformed_parts_of_a_table_are_refused() -> None:
         (Code.LABELS, [0, None, "other", [1, 2], frame]),
         (Code.LABELS, [0, None, [], [1, 2], frame]),
         (Code.LABELS, [0, [], "object", [1, 2], frame]),
-        (Code.FREQUENCY, ["D", frame]),
-        (Code.FREQUENCY, ["D" * 1000, frame]),
-        (Code.FREQUENCY, [1, frame]),
-        (Code.FREQUENCY, ["D", 1]),
+        (Code.FREQUENCY, [0, "D", frame]),
+        (Code.FREQUENCY, [0, "D" * 1000, frame]),
+        (Code.FREQUENCY, [0, 1, frame]),
+        (Code.FREQUENCY, [0, "D", 1]),
+        (Code.FREQUENCY, [2, "D", frame]),
+        (Code.LABELS, [1, [None], "periods", [b"\0", "D" * 1000], frame]),
         (Code.SERIES, [None, 1]),
     ):
         with pytest.raises(SerializationError):

@@ -61,7 +61,7 @@ ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 UNEXPECTED = "define or import it in the function's module, or name it in types="
 # The type of the content of each kind of labels: see frames.make_index.
 LABELS = {"array": "ndarray"} | dict.fromkeys(
-    ("range", "object", "string", "zone", "categories", "intervals", "levels"), "list"
+    ("range", "object", "string", "zone", "periods", "categories", "intervals", "levels"), "list"
 )
 DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[(?:[1-9]\d{0,8})?[a-zA-Z]{1,2}\])?)")
 
@@ -410,8 +410,10 @@ class _Decoder:
         elif kind == "object":
             with contextlib.suppress(TypeError):  # pandas, too, comes no further than to one that has no hash
                 self.to_set(content)
-        elif kind == "zone" and not isinstance(content[1], datetime.tzinfo):
-            raise SerializationError("the answer has an unknown time zone")
+        elif (kind == "zone" and not isinstance(content[1], datetime.tzinfo)) or (
+            kind == "periods" and len(content[1]) > frames.MAX_FREQUENCY
+        ):
+            raise SerializationError("the answer has an unknown time zone or frequency")
         elif kind == "categories":
             self.check_labels(content[2], content[3], MAX_ELEMENTS)
         elif kind == "intervals":
@@ -436,21 +438,23 @@ class _Decoder:
         return frame.set_axis(index, axis=axis)  # pandas refuses another number of labels
 
     def read_frequency(self, items: list[Any]) -> Any:
-        frequency, table = items
+        axis, frequency, table = items
         pandas = tables.library("pandas", "a pandas table")
-        if type(table) not in (pandas.DataFrame, pandas.Series) or not isinstance(frequency, str):
+        known = type(table) in (pandas.DataFrame, pandas.Series) and axis in range(table.ndim)
+        if not known or not isinstance(frequency, str):
             raise SerializationError("the answer has a malformed index")
-        times = pandas.DatetimeIndex, pandas.TimedeltaIndex
-        if len(frequency) > frames.MAX_FREQUENCY or type(table.index) not in times:
+        index, times = table.axes[axis], (pandas.DatetimeIndex, pandas.TimedeltaIndex)
+        if len(frequency) > frames.MAX_FREQUENCY or type(index) not in times:
             raise SerializationError("the answer has an index with an unknown frequency")
         offset, offsets = pandas.tseries.frequencies.to_offset(frequency), pandas.tseries.offsets
-        self.frequency_rows += 0 if isinstance(offset, (offsets.Tick, offsets.Day)) else len(table)
+        self.frequency_rows += 0 if isinstance(offset, (offsets.Tick, offsets.Day)) else len(index)
         if self.frequency_rows > MAX_FREQUENCY_ROWS:
+            what, name = frames.AXES[axis]
             raise SerializationError(
-                f"the answer has more than {MAX_FREQUENCY_ROWS} rows with the frequency {frequency!r}: "
-                "remove it first: table.index.freq = None"
+                f"the answer has more than {MAX_FREQUENCY_ROWS} {what} with the frequency {frequency!r}: "
+                f"remove it first: {name}.freq = None"
             )
-        table.index.freq = offset  # pandas refuses one that the labels do not have
+        index.freq = offset  # pandas refuses one that the labels do not have
         return table
 
     def read_rows(self, items: list[Any]) -> Any:

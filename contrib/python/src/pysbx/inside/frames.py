@@ -26,6 +26,8 @@ UNNAMED = re.compile(r"__index_level_\d+__")
 PLAIN = "biufMm"
 # Cells that are compared as such. Of two equal values of another type one may still be unlike the other.
 CELLS = (type(None), bool, int, float, str, bytes, datetime.date)
+# The labels of each axis, and where a program finds them.
+AXES = (("rows", "table.index"), ("columns", "frame.columns"))
 # A frequency is a few characters: "D", "2W-SUN", "QS-DEC".
 MAX_FREQUENCY = 40
 # pandas compares intervals as Python's objects, whose hashes can be chosen.
@@ -238,6 +240,8 @@ def _labels(index: Any) -> tuple[str, Any] | None:  # noqa: PLR0911 (one for eac
         return "string", [*_string_form(index.dtype), index.isna(), [str(label) for label in index.fillna("")]]
     if hasattr(index.dtype, "tz"):
         return "zone", [index.tz_convert(None).to_numpy(), index.tz]
+    if type(index).__name__ == "PeriodIndex":
+        return "periods", [index.asi8, index.freqstr]
     if type(index).__name__ == "IntervalIndex" and len(index) <= MAX_INTERVALS:
         return _together("intervals", [_labels(index.left), _labels(index.right)], index.closed)
     if hasattr(index.dtype, "categories"):
@@ -255,7 +259,7 @@ def make_index(kind: str, content: Any) -> Any:  # noqa: PLR0911 (one for each k
 
     Args:
         kind: "range"; "array" for a numpy array; "object" for a list; "string"; "zone" for times in a time zone;
-            "categories"; "intervals"; "levels" for several.
+            "periods"; "categories"; "intervals"; "levels" for several.
         content: the result of _labels().
 
     Raises:
@@ -271,6 +275,9 @@ def make_index(kind: str, content: Any) -> Any:  # noqa: PLR0911 (one for each k
     if kind == "zone":
         times, zone = content
         return pandas.DatetimeIndex(times).tz_localize("UTC").tz_convert(zone)
+    if kind == "periods":
+        ordinals, frequency = content
+        return pandas.PeriodIndex(pandas.arrays.PeriodArray(ordinals, dtype=pandas.PeriodDtype(frequency)))
     if kind == "categories":
         codes, ordered, inner, labels = content
         made = pandas.Categorical.from_codes(codes, make_index(inner, labels), ordered=ordered)
@@ -302,7 +309,7 @@ def _comes_back_as_columns(index: Any) -> bool:
         return False
     try:
         found = _returned(sys.modules["pandas"].DataFrame([[0] * len(index)], columns=index)).columns
-        return same_indexes(found, index) and getattr(index, "freq", None) == getattr(found, "freq", None)
+        return same_indexes(found, index)
     except Exception:  # two columns of one name; or pandas cannot make such labels of strings
         return False
 
@@ -332,10 +339,9 @@ def _labels_apart(value: Any, path: str, axis: int, convert: Convert, *, arrow: 
     index = value.axes[axis]
     if arrow and (_comes_back_as_rows, _comes_back_as_columns)[axis](index):
         return value, None
-    what, name = (("rows", "table.index"), ("columns", "frame.columns"))[axis]
+    what, name = AXES[axis]
     kind, content = _labels(index) or ("", None)
-    # A frequency is sent only for rows.
-    if not kind or (axis and getattr(index, "freq", None) is not None):
+    if not kind:
         advice = f"make them strings first: {name} = {name}.map(str)" + ("" if arrow else ", or add pyarrow")
         raise _lost(value, path, f"the labels of its {what}", index, advice)
     parts = [axis, convert(list(index.names), f"{path}.{name.partition('.')[2]}.name"), kind]
@@ -437,12 +443,13 @@ def _without_names(value: Any) -> tuple[Any, list[Any] | None]:
     return plain, names
 
 
-def _frequency(index: Any, path: str) -> str:
-    """Return the frequency of an index of times as a string, or "" if it has none.
+def _frequency(value: Any, path: str, axis: int) -> str:
+    """Return the frequency of the labels of rows or columns, if these are times, as a string; "" if they have none.
 
     Raises:
         Unserializable: a string does not say all of it, such as the holidays of a calendar.
     """
+    index, what = value.axes[axis], AXES[axis]
     frequency = getattr(index, "freq", None)
     if frequency is None or type(index).__name__ == "PeriodIndex":
         return ""
@@ -452,7 +459,8 @@ def _frequency(index: Any, path: str) -> str:
     except ValueError:
         same = False
     if not same or len(text) > MAX_FREQUENCY:
-        raise _lost(index, path, "the frequency of its rows", frequency, "remove it first: table.index.freq = None")
+        advice = f"remove it first: {what[1]}.freq = None"
+        raise _lost(index, path, f"the frequency of its {what[0]}", frequency, advice)
     return text
 
 
@@ -479,7 +487,7 @@ def convert_pandas(value: Any, path: str, convert: Convert) -> Any:
     except ImportError:
         arrow = False
     value, marks = _without_marks(value, path, convert)
-    frequency = _frequency(value.index, path)
+    frequencies = [_frequency(value, path, axis) for axis in range(value.ndim)]
     plain, names = _without_names(value)
     whole = type(value) is sys.modules["pandas"].DataFrame
     # Arrow would make a string of a column's name.
@@ -497,8 +505,9 @@ def convert_pandas(value: Any, path: str, convert: Convert) -> Any:
             found = _ext(Code.LABELS, [*labels, found])
     if not whole:
         found = _ext(Code.SERIES, [convert(value.name, f"{path}.name"), found])
-    if frequency:
-        found = _ext(Code.FREQUENCY, [frequency, found])
+    for axis, frequency in enumerate(frequencies):
+        if frequency:
+            found = _ext(Code.FREQUENCY, [axis, frequency, found])
     if names is not None:
         found = _ext(Code.ROWS, [*(convert(name, f"{path}.index.names") for name in names), found])
     if marks:

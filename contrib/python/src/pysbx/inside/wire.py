@@ -83,7 +83,7 @@ class Code(IntEnum):
     POLARS_SERIES = 25  # bytes: Arrow IPC stream of one column.
     ROWS = 26  # names of the levels of the index, pandas' table: if such a name is not a string.
     CELLS = 27  # position of a column, list or index of its cells, position, …, pandas' table: for cells of any type.
-    FREQUENCY = 28  # frequency of the rows, pandas' table or series.
+    FREQUENCY = 28  # axis, frequency of its labels, pandas' table or series.
     LABELS = 29  # axis, name, kind, labels, pandas' table: for labels that Arrow does not bring back.
     PURE_PATH = 30  # text.
     RANGE = 31  # start, stop, step.
