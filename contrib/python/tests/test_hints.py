@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import time
 from pathlib import Path
 
@@ -243,6 +244,29 @@ def test_a_module_of_the_callers_is_no_package_to_install() -> None:
     for source, meant in expected.items():
         done = run_code(source, files=files)
         assert done.error is not None and str(done.error.hint).startswith(meant), source
+
+
+def test_an_error_that_another_one_wraps_has_its_hint_too() -> None:
+    """A library may wrap the error, and a pool of processes passes only the text of it on."""
+    lines = "KeyError: 1\n\nTraceback (most recent call last):\nOSError: [Errno 28] No space left on device\n"
+    worker = f"__import__('multiprocessing.pool').pool.RemoteTraceback({lines!r})"
+    group = "ExceptionGroup('many', [ValueError(), ModuleNotFoundError(\"No module named 'cv2'\")])"
+    wrap = "try:\n    {}\nexcept Exception as error:\n    raise RuntimeError('no data'){}".format
+    files = "a sandbox has files of its own: pass files="
+    for source, meant in (
+        (wrap("open('/srv/x.csv')", " from error"), files),
+        (wrap("open('/srv/x.csv')", ""), files),
+        (wrap("open('/srv/x.csv')", " from None"), None),
+        (wrap("import cv2", ""), "module 'cv2' is not in the sandbox: add dependencies="),
+        (wrap("pands = 1; pandas", ""), "did you mean 'pands'?"),
+        (wrap("{}['x']", ""), None),  # as in every program
+        (f"raise RuntimeError('worker') from {worker}", "the file system is full: write less"),
+        (wrap("import subprocess; subprocess.run(['none-such'])", ""), None),
+        *([(f"raise {group}", "module 'cv2' is not in the sandbox")] if sys.version_info >= (3, 11) else []),
+    ):
+        done = run_code(source)
+        assert done.error is not None
+        assert str(done.error.hint).startswith(str(meant)), source
 
 
 def test_a_program_that_is_missing_is_no_file_of_the_callers() -> None:

@@ -29,7 +29,7 @@ UNKNOWN = 1  # the exit code of a process whose own code is not known.
 KILLS = "it has killed itself, or reached a limit that it has set (RLIMIT_CPU), or the host is out of memory"
 UNREPORTED = "the end of the process is not known: its runtime was killed"
 MAX_TEXT = 64 * 1024
-MAX_NAMES, MAX_NAME = 2000, 200
+MAX_NAMES, MAX_NAME, MAX_CAUSES = 2000, 200, 10
 NO_INPUT = "a function has no standard input: pass the text as an argument"
 MALFORMED = "the sandbox gave a malformed answer"
 NOT_BEGUN = "its interpreter has not started within two minutes: the machine is too busy, or an import does not end"
@@ -59,23 +59,32 @@ def violations_of(answer: Message) -> tuple[Violation, ...]:
     )
 
 
-def hint_for(kind: str, message: str, names: Iterable[object] = (), options: Options | None = None) -> str | None:
+def hint_for(
+    kind: str, message: str, names: Iterable[object] = (), options: Options | None = None, *, wrapped: bool = False
+) -> str | None:
     """Return the remedy for an error, or None: see hints.hint. With options, none that they follow or refuse."""
     if options is not None and not options.hints:
         return None
     from pysbx.options import hints  # noqa: PLC0415 (most runs end without an error)
 
     contained = options is None or options.isolation == "container"
-    found = hints.hint(kind, message, names, contained=contained)
+    found = hints.hint(kind, message, names, contained=contained, wrapped=wrapped)
     followed = found and options is not None and hints.is_followed(found, options)
     return hints.next_one(found) if found and followed else found
 
 
 def hint_of(described: Message, options: Options | None) -> str | None:
-    """Return the remedy for an error as the sandbox describes it, or None."""
+    """Return the remedy for an error as the sandbox describes it, or for the nearest one that it came from, or None."""
     if described.get("no_hint") is True:
         return None
-    return hint_for(text(described, "type"), text(described, "message"), names_of(described), options)
+    causes = described.get("causes")
+    chain = [described, *(causes[:MAX_CAUSES] if isinstance(causes, list) else ())]
+    for one in chain:
+        if isinstance(one, dict):
+            known, wrapped = names_of(one), one is not described
+            if found := hint_for(text(one, "type"), text(one, "message"), known, options, wrapped=wrapped):
+                return found
+    return None
 
 
 def execution_error(described: object, options: Options) -> SandboxError:

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -17,6 +18,9 @@ MAX_NAMES = 2000
 MAX_LINE = 50
 # The functions of subprocess and os that raise the error of a program that is not there.
 STARTERS = ("_execute_child", "_posix_spawn", "_execvpe")
+# Pools of processes pass only the text of a worker's traceback on, which ends with its error.
+REMOTE_ERROR = re.compile(r"^(?:\w+\.)*(\w+): (.*)$", re.MULTILINE)
+MAX_CAUSES, MAX_CAUSE = 10, 4000
 # Python 3.12 itself prints so many of the last frames. Each costs 30 microseconds, and recursion may have a million.
 MAX_FRAMES = 1000
 
@@ -56,6 +60,40 @@ def is_of_program(error: BaseException, tb: TracebackType | None) -> bool:
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     return isinstance(error, FileNotFoundError) and bool(tb and tb.tb_frame.f_code.co_name in STARTERS)
+
+
+def chain(error: BaseException) -> Iterator[tuple[str, str, BaseException]]:
+    """Yield type and message of an error, and of the nearest ones that it came from or that are in its group.
+
+    It ends before one of a function of the host, or of a program that is missing: hints are about the sandbox.
+    """
+    groups: Any = getattr(builtins, "BaseExceptionGroup", ())  # it is new in Python 3.11
+    waiting: list[BaseException | None] = [error]
+    for _ in range(MAX_CAUSES):
+        one = waiting.pop(0) if waiting else None
+        if one is None or is_of_program(one, one.__traceback__) or _is_of_tool(one.__traceback__):
+            return
+        kind, text = type(one).__name__, str(one)
+        found = [*REMOTE_ERROR.findall(text)][-1:] if kind.endswith("RemoteTraceback") else [(kind, text)]
+        yield from ((*pair, one) for pair in found)
+        cause = one.__cause__ if one.__cause__ is not None or one.__suppress_context__ else one.__context__
+        waiting += [*(one.exceptions if isinstance(one, groups) else ()), *([cause] if cause else ())]
+
+
+def _causes(error: BaseException) -> list[dict[str, Any]]:
+    """Return type, message and names of the errors that one came from, the nearest first."""
+    return [
+        {"type": kind, "message": text[:MAX_CAUSE], "names": _known(one, users_part(one.__traceback__))}
+        for kind, text, one in chain(error)
+        if one is not error
+    ]
+
+
+def _known(error: BaseException, tb: TracebackType | None) -> list[str]:
+    try:
+        return sorted({name for name in _names(error, tb) if isinstance(name, str)})[:MAX_NAMES]
+    except BaseException:  # a __dir__ of the user's, or there is no such directory
+        return []
 
 
 def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
@@ -126,7 +164,7 @@ def _formatted(error: BaseException, tb: TracebackType | None) -> str:
 
 
 def describe(error: BaseException, source: str = "") -> dict[str, Any]:
-    """Return an exception as a message: type, message, traceback, line, names, whether memory ran out, and no_hint.
+    """Return an exception as a message: type, message, traceback, line, names, causes, whether memory ran out, no_hint.
 
     The last is true if a function of the host has raised it, or a program is missing: the host's hints are about files
     and modules of the sandbox.
@@ -142,9 +180,9 @@ def describe(error: BaseException, source: str = "") -> dict[str, Any]:
         text = f"{type(error).__name__}: <the traceback cannot be printed: {type(second).__name__}>\n"
     of_tool = _is_of_tool(tb)
     try:
-        names = [] if of_tool else sorted({name for name in _names(error, tb) if isinstance(name, str)})[:MAX_NAMES]
-    except BaseException:  # a __dir__ of the user's
-        names = []
+        causes = _causes(error)
+    except BaseException:  # a __str__ of the user's
+        causes = []
     # Frames of ours that are left are those of chained exceptions.
     text = re.sub(rf'  File "{re.escape(OURS)}.*\n(?:    .*\n)*', "", text)
     return {
@@ -152,7 +190,8 @@ def describe(error: BaseException, source: str = "") -> dict[str, Any]:
         "message": message[:MAX_TEXT],
         "traceback": cut(text),
         "line": _line(error, tb, source),
-        "names": names,
+        "names": [] if of_tool else _known(error, tb),
+        "causes": causes,
         "memory": isinstance(error, MemoryError) and not of_tool,
         "no_hint": of_tool or is_of_program(error, tb),
     }

@@ -17,12 +17,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from itertools import starmap, takewhile
+from itertools import takewhile
 from types import CodeType
 from typing import Any
 
 from .commands import arguments_of
-from .failure import is_of_program
+from .failure import chain
 
 HERE = "__import__('pysbx_inside.notebook').notebook"
 COMMAND = re.compile(r"^(?P<indent>\s*)(?:(?P<target>[\w., \[\]'\"]+?)\s*=\s*)?(?P<mark>!!?|%)(?P<rest>.*)$", re.DOTALL)
@@ -42,8 +42,6 @@ CHANGERS = ("apk", "apt", "apt-get", "dnf", "dpkg", "sudo", "yum")
 NO_CHANGES = "a sandbox cannot change the system that it sees: install programs outside of it"
 LOADERS = ("conda", "curl", "git", "mamba", "npm", "uv", "wget")
 READERS = ("cat", "cp", "du", "head", "less", "ls", "mv", "python", "python3", "tail", "tar", "unzip", "wc")
-REMOTE_ERROR = re.compile(r"^(?:\w+\.)*(\w+): (.*)$", re.MULTILINE)
-MAX_CAUSES = 10
 hints: dict[str, Any] = {}  # of a kernel: see options/hints.py
 _loop: Any = None
 
@@ -276,18 +274,7 @@ def hint(kind: str, message: str = "") -> str:
 
 def _hint_for_error(error: BaseException) -> str:
     """Return what to do about an error, or about the nearest one that it came from, or ""."""
-    one: BaseException | None = error
-    for _ in range(MAX_CAUSES):
-        if one is None or is_of_program(one, one.__traceback__):
-            break
-        kind, text = type(one).__name__, str(one)
-        # Pools of processes pass only the text of a worker's traceback on, which ends with its error.
-        found = [*REMOTE_ERROR.findall(text)][-1:] if kind.endswith("RemoteTraceback") else [(kind, text)]
-        if said := next(filter(None, starmap(hint, found)), ""):
-            return said
-        context = None if one.__suppress_context__ else one.__context__
-        one = one.__cause__ if one.__cause__ is not None else context
-    return ""
+    return next(filter(None, (hint(kind, text) for kind, text, _ in chain(error))), "")
 
 
 def _hint_for_command(command: str) -> str:

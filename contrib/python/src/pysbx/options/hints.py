@@ -335,6 +335,8 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("UnicodeDecodeError", r"", "the bytes are in another encoding: open(…, encoding=…)"),
 )
 
+# The other hints are about any Python.
+ABOUT_SANDBOX = re.compile("[{]|sandbox|/work")
 NEEDED = "semaphores, shared memory and pools of processes need {container}: use threads without it"
 OWN_FILES = "without {container}, files are in the directories below $PYSBX_DIRECTORY, such as $TMPDIR"
 # Those of a process without a container, which come first.
@@ -345,8 +347,18 @@ OF_A_PROCESS = (
 )
 
 
-def hint(kind: str, message: str, names: Iterable[object] = (), *, contained: bool = True) -> str | None:
-    """Return the remedy for an error, or None if there is no useful one."""
+def hint(
+    kind: str, message: str, names: Iterable[object] = (), *, contained: bool = True, wrapped: bool = False
+) -> str | None:
+    """Return the remedy for an error, or None if there is no useful one.
+
+    Args:
+        kind: its type.
+        message: its text.
+        names: those that a missing name may mean.
+        contained: whether there is a container.
+        wrapped: whether another error came of it: then only a remedy that is about the sandbox is useful.
+    """
     known = [name for name in names if isinstance(name, str)]
     short = kind.rpartition(".")[2]
     if short in OF_NOTEBOOKS:
@@ -354,7 +366,7 @@ def hint(kind: str, message: str, names: Iterable[object] = (), *, contained: bo
     message = message[:MAX_MESSAGE]
     for rule, pattern, advice in RULES if contained else (*OF_A_PROCESS, *RULES):
         match = re.match(pattern, message, re.DOTALL) if rule == short else None
-        if match is not None:
+        if match is not None and not (wrapped and isinstance(advice, str) and not ABOUT_SANDBOX.search(advice)):
             return (advice.format_map(current().options) if isinstance(advice, str) else advice(match, known)) or None
     return None
 
@@ -392,8 +404,8 @@ def of_kernel(options: Options, directory: Path) -> dict[str, list[Any]]:
     for kind in ("ImportError", "ModuleNotFoundError", "ModuleUpgradeRequiredError"):
         rules.append((kind, TO_INSTALL, OUTSIDE.format(words["package"].format("{0}"))))
     for kind, pattern, advice in RULES:
-        # The others are about any Python. Cells may use await, and asyncio.run() fails in them.
-        if not isinstance(advice, str) or "{notebook}" in advice or not re.search("[{]|sandbox|/work", advice):
+        # Cells may use await, and asyncio.run() fails in them.
+        if not isinstance(advice, str) or "{notebook}" in advice or not ABOUT_SANDBOX.search(advice):
             continue
         if not is_followed(advice.format_map(current().options), options):
             rules.append((kind, pattern, advice.format_map(words)))
