@@ -205,7 +205,11 @@ def test_a_socket_is_its_users_and_one_servers(tmp_path: Path, capsys: pytest.Ca
     address = access.parse_address(f"unix:{path}")
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(path))
-    listener = access.listen(address, access.Access())
+    # Each user that may read the directory of the socket can lock it.
+    with subprocess.Popen(["flock", "--no-fork", str(tmp_path), "sleep", "60"]) as other:
+        wait_until(lambda: subprocess.run(["flock", "-n", str(tmp_path), "true"], check=False).returncode != 0)
+        listener = access.listen(address, access.Access())
+        other.terminate()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "another server" in refused(capsys, str(address))
     access.unlisten(address, listener)

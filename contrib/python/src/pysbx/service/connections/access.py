@@ -6,7 +6,6 @@ the machine and pages in a browser reach the server.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import ipaddress
@@ -18,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pysbx.base.directories import run_directory
+from pysbx.base.directories import locked, run_directory
 from pysbx.service.connections import systemd
 
 VARIABLE = "PYSBX_TOKEN"
@@ -215,23 +214,22 @@ def address_of(listener: socket.socket) -> Address:
 
 def _listen_at_path(path: Path) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # Of two servers that start at once, one must not take the other's socket for one that was left behind.
-        fcntl.flock(directory, fcntl.LOCK_EX)
-        if _is_left_behind(path):
-            path.unlink()
-        before = os.umask(0o177)
-        try:
-            made.bind(str(path))
-        finally:
-            os.umask(before)
-        made.listen(BACKLOG)
+        # Of two servers that start at once, one must not take the other's socket for one that was left behind. Other
+        # users could lock the directory of the socket for ever.
+        with locked(run_directory() / "listening"):
+            path.parent.stat()  # an error of bind(2) does not tell that it is missing
+            if _is_left_behind(path):
+                path.unlink()
+            before = os.umask(0o177)
+            try:
+                made.bind(str(path))
+            finally:
+                os.umask(before)
+            made.listen(BACKLOG)
     except BaseException:
         made.close()
         raise
-    finally:
-        os.close(directory)
     return made
 
 
