@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipapp
 from pathlib import Path
 from typing import Any, Literal
 
@@ -274,6 +275,23 @@ def test_verbose_says_how_it_started_and_what_it_used() -> None:
     assert re.fullmatch(r"pysbx: started (warm|cold .*); [\d.]+ s, [\d.]+ s of CPU(, \d+ MiB at most)?\n", said)
 
 
+def test_a_directory_or_zip_archive_with_a_main_module_is_a_program(tmp_path: Path) -> None:
+    top = tmp_path / "app"
+    top.mkdir()
+    (top / "__main__.py").write_text("import sys, beside\nprint(sys.argv, sys.path[0], __file__, __name__, beside.x)\n")
+    (top / "beside.py").write_text("x = 42\n")
+    zipapp.create_archive(top, tmp_path / "app.pyz", interpreter="/usr/bin/env python3")
+    for name in ("app", "app.pyz"):
+        path = str(tmp_path / name)
+        wanted = subprocess.run([sys.executable, path, "-v"], capture_output=True, check=True, text=True).stdout
+        done = pysbx("run", path, "-v")
+        assert (done.stdout, done.stderr) == (wanted.replace(str(tmp_path), "/work"), "")
+    (top / "__main__.py").unlink()
+    done = pysbx("run", str(top))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is a directory without a __main__.py: name the file" in done.stderr
+
+
 def test_a_directory_is_put_and_names_can_be_given(tmp_path: Path) -> None:
     inner = tmp_path / "data" / "part"
     inner.mkdir(parents=True)
@@ -401,7 +419,7 @@ def test_run_with_a_profile() -> None:
         (["deps", "remove", "nonsense"], 2, "there is no set 'nonsense': `pysbx deps list` shows their keys"),
         ([], 2, "COMMAND"),
         (["run", "-c"], 2, "-c: an argument is expected"),
-        (["run", "/usr"], 2, "'/usr': Is a directory"),
+        (["run", "/usr"], 2, "'/usr' is a directory without a __main__.py"),
         (["run", "--nonsense", "-c", "1"], 2, "--nonsense"),
         (["run", "--file", "/nonexistent", "-c", "1"], 2, "'/nonexistent': No such file"),
         (

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 NAME = "<sandbox>"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WORK = "/work"
+MAIN = "__main__"
 # Where the files of a caller may be.
 PLACES = ("/work/", "/output/", "/tmp/")
 TIMED_OUT = 124  # the exit code of timeout(1)
@@ -598,7 +599,8 @@ def run_chosen(
 ) -> Execution:
     """Run source text as a program in a sandbox whose options are checked already: see run_code.
 
-    `begun` is called with the container, which can be interrupted from then on.
+    The module MAIN is that of the directory or zip archive of this name among the files. `begun` is called with the
+    container, which can be interrupted from then on.
     """
     from pysbx.calls.prepare import prepare  # noqa: PLC0415 (for the first call)
     from pysbx.container import ready  # noqa: PLC0415 (for the first call)
@@ -608,8 +610,8 @@ def run_chosen(
     named = checked_files(files if files is not None else {})
     if not module and not name.startswith("-") and safe_name(name) == name and name not in named:
         named = CheckedFiles(named | {name: as_bytes(source, "source")})
-    file = f"{WORK}/{name}" if name in named and not module else ""
-    arguments = [module or file or name, *as_texts(argv, "argv")]
+    file = f"{WORK}/{name}" if module == MAIN or (name in named and not module) else ""
+    arguments = [file or module or name, *as_texts(argv, "argv")]
     request = run_request(source, chosen, last=True, argv=arguments, module=module, stdin=stdin, file=file)
     host = None
     if (listed := as_tools(tools)) is not None:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from pysbx.base.directories import write_whole
 from pysbx.base.option_names import spoken_as
 from pysbx.base.text import visible, writer
-from pysbx.calls.execution import MAX_FILES, MAX_NAMED, WORK, Execution, run_chosen, unsaid
+from pysbx.calls.execution import MAIN, MAX_FILES, MAX_NAMED, WORK, Execution, run_chosen, unsaid
 from pysbx.container.container import Container
 from pysbx.options import command_line
 from pysbx.options.options import make_options
@@ -30,6 +30,8 @@ from pysbx.packages.progress import install_progress
 
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
 INCOMPLETE = 2
+# What a zip archive ends with, and how long it is at most, with a comment.
+ZIP_END, MAX_ZIP_END = b"PK\x05\x06", 22 + 0xFFFF
 # Ctrl-C that a program catches: so many times, and it is killed.
 ENOUGH = 3
 
@@ -51,7 +53,10 @@ def _has_room(arguments: argparse.Namespace, name: str) -> bool:
 
 
 def _script(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return source, name and arguments of a script, and all files; the script is one of them if there is room."""
+    """Return source, name and arguments of a script, and all files; the script is one of them if there is room.
+
+    A directory or zip archive with a __main__.py is a program too, as for python3.
+    """
     # A word behind "--" is not an option, even if it begins with a dash.
     name, *rest = (arguments.file[1:] if arguments.file[:1] == ["--"] else arguments.file) or ["-"]
     files = _files(arguments.files or [])
@@ -63,11 +68,16 @@ def _script(arguments: argparse.Namespace) -> dict[str, Any]:
         return {"source": _source(name, _input("-")), "name": name, "argv": rest, "files": files}
     base = Path(name).name
     if Path(name).is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        if not Path(name, "__main__.py").is_file():
+            raise ValueError(f"'{name}' is a directory without a __main__.py: name the file of its program")
+        base, files = Path(name).absolute().name, _files([*(arguments.files or []), name])
+        return {"source": "", "module": MAIN, "name": base, "argv": rest, "files": files}
     if base.endswith(".ipynb"):
         advice = f"write its cells to one first: jupyter nbconvert --to script {shlex.quote(name)}"
         raise ValueError(f"'{name}' is a notebook, and not a program: {advice}")
     with_script = _files([*(arguments.files or []), name])
+    if ZIP_END in with_script[base][-MAX_ZIP_END:]:
+        return {"source": "", "module": MAIN, "name": base, "argv": rest, "files": with_script}
     source = _source(name, with_script[base])
     if _has_room(arguments, base):
         name, files = base, with_script

@@ -155,6 +155,9 @@ def _work(request: dict[str, Any], name: str) -> str | None:
     # Which warnings were shown, by text and line: those of this source are others, as in a cell of a notebook.
     main_module.names().pop("__warningregistry__", None)
     with KeptBack():
+        if request["module"] == "__main__":  # that of a directory or zip archive
+            runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
+            return None
         if request["module"]:
             runpy._get_module_details(request["module"])  # type: ignore[attr-defined]  # an ImportError is an error
             runpy._run_module_as_main(request["module"])  # type: ignore[attr-defined]
@@ -194,12 +197,13 @@ def _carry_out(request: dict[str, Any], name: str, answer: dict[str, Any]) -> li
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """Carry out a request "run" and return the answer: exit code, whether by SystemExit, value, error."""
-    name = request["name"] if request["module"] else next_name(request["name"])
+    module = request["module"]
+    name = request["name"] if module else next_name(request["name"])
     name = moved(name)
     sys.argv[:] = [moved(word) for word in request["argv"][:1]] + request["argv"][1:]
     if os.path.isabs(name):  # it is a file's
-        if has_own_directory():
-            sys.path[0] = os.path.dirname(name)
+        if module or has_own_directory():
+            sys.path[: has_own_directory()] = [name if module else os.path.dirname(name)]
         main_module.set_file(name)
     if has_own_directory():
         own_files.forget_hidden(sys.path[0])
