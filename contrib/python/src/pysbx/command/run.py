@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import dataclasses
 import errno
-import io
 import json
 import os
 import re
@@ -14,7 +13,6 @@ import shlex
 import signal
 import stat
 import sys
-import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -30,20 +28,10 @@ from pysbx.packages.progress import install_progress
 
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
 INCOMPLETE = 2
-# What a zip archive ends with, and how long it is at most, with a comment.
+# The end of a zip archive begins so, and is at most so long, with a comment.
 ZIP_END, MAX_ZIP_END = b"PK\x05\x06", 22 + 0xFFFF
 # Ctrl-C that a program catches: so many times, and it is killed.
 ENOUGH = 3
-
-
-def _source(name: str, data: bytes) -> str:
-    """Return the text of a script, read as python3 does: see PEP 263."""
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        return io.TextIOWrapper(io.BytesIO(data), encoding).read()
-    except (SyntaxError, LookupError, UnicodeError) as error:
-        advice = "save it as UTF-8, or name its encoding in the first line, as in '# coding: latin-1'"
-        raise ValueError(f"'{name}': {error}: {advice}") from error
 
 
 def _has_room(arguments: argparse.Namespace, name: str) -> bool:
@@ -65,20 +53,20 @@ def _script(arguments: argparse.Namespace) -> dict[str, Any]:
             raise ValueError("--stdin: the program comes from standard input too: put one of the two into a file")
         if sys.stdin and sys.stdin.isatty():
             print("pysbx: type the program, and Ctrl-D at its end", file=sys.stderr)
-        return {"source": _source(name, _input("-")), "name": name, "argv": rest, "files": files}
+        return {"source": _input("-"), "name": name, "argv": rest, "files": files}
     base = Path(name).name
     if Path(name).is_dir():
         if not Path(name, "__main__.py").is_file():
             raise ValueError(f"'{name}' is a directory without a __main__.py: name the file of its program")
         base, files = Path(name).absolute().name, _files([*(arguments.files or []), name])
-        return {"source": "", "module": MAIN, "name": base, "argv": rest, "files": files}
+        return {"source": b"", "module": MAIN, "name": base, "argv": rest, "files": files}
     if base.endswith(".ipynb"):
         advice = f"write its cells to one first: jupyter nbconvert --to script {shlex.quote(name)}"
         raise ValueError(f"'{name}' is a notebook, and not a program: {advice}")
     with_script = _files([*(arguments.files or []), name])
     if ZIP_END in with_script[base][-MAX_ZIP_END:]:
-        return {"source": "", "module": MAIN, "name": base, "argv": rest, "files": with_script}
-    source = _source(name, with_script[base])
+        return {"source": b"", "module": MAIN, "name": base, "argv": rest, "files": with_script}
+    source = with_script[base]
     if _has_room(arguments, base):
         name, files = base, with_script
     return {"source": source, "name": name, "argv": rest, "files": files}
@@ -241,12 +229,12 @@ def _with_metadata(program: dict[str, Any], chosen: dict[str, Any]) -> dict[str,
 
     A virtualenv, root or image has packages of its own.
     """
-    if "# /// script" not in program["source"]:
+    if b"# /// script" not in program["source"]:
         return chosen
     from pysbx.calls.prepare import interpreter_of  # noqa: PLC0415 (few scripts have metadata)
     from pysbx.options import requirements  # noqa: PLC0415 (few scripts have metadata)
 
-    found = requirements.of_script(program["source"])
+    found = requirements.of_script(program["source"].decode(errors="replace"))
     wanted = make_options(**chosen)
     found.check_python(interpreter_of(wanted).version)
     if wanted.virtualenv or wanted.rootfs or wanted.image:

@@ -328,6 +328,11 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("SyntaxError", r"'await' outside function", f"{AWAIT}; at the top level {{notebook}}"),
     ("SyntaxError", r"'await' outside", AWAIT),
     ("SyntaxError", r"invalid syntax", _no_python),
+    (
+        "SyntaxError",
+        r"\(unicode error\) 'utf-8' codec|unknown encoding|encoding problem|.*is not a text encoding",
+        "save it as UTF-8, or name its encoding in the first line, as in '# coding: latin-1'",
+    ),
     ("SyntaxError", r".*never closed", "a bracket is opened and not closed"),
     ("TypeError", r".*unsupported operand type", "convert one of the two first: int(), float() or str()"),
     ("TypeError", r".*'NoneType' object is not", "the value is None: a call before has returned nothing"),
