@@ -15,9 +15,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet, ref
 
 import httpx
 import pytest
@@ -33,6 +35,7 @@ from pysbx.service.connections.problems import Problem
 from pysbx.service.http import idempotency
 from pysbx.service.observe.audit import Audit
 from pysbx.service.sandboxes import choices
+from pysbx.service.sandboxes.fair_pool import FairPool
 from pysbx.service.sandboxes.jobs import Jobs
 from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, children_of, containers_of, server, wait_until
@@ -319,6 +322,48 @@ def test_a_run_that_ends_while_the_server_stops_is_no_error() -> None:
         return await running
 
     assert asyncio.run(test()) == Execution()
+
+
+def test_calls_that_are_given_up_take_no_turn_and_nothing_is_kept_of_them() -> None:
+    class Body:
+        """What a call needs, up to 8 MiB."""
+
+    pool, go, order = FairPool(1), threading.Event(), list[str]()
+
+    def submit(caller: str) -> Future[None]:
+        body = Body()
+        bodies.add(body)
+        return pool.submit(caller, lambda: order.append(caller if body else ""))
+
+    bodies = WeakSet[Body]()
+    pool.submit("one", partial(go.wait, 5))
+    given_up = [submit("one") for _ in range(9)]
+    others = [submit("two") for _ in range(3)]
+    again = submit("one")
+    assert all(one.cancel() for one in given_up)
+    assert len(bodies) == 4
+    go.set()
+    wait([again, *others], 10)
+    assert order.index("one") <= 1 and len(order) == 4, order
+    assert not pool.submit("two", bodies.__len__).result(10)
+    pool.shutdown()
+
+
+def test_a_call_that_fails_keeps_nothing_after_its_end() -> None:
+    class Body:
+        """What a call needs."""
+
+    def fail(_: Body) -> None:
+        raise ValueError
+
+    pool, body = FairPool(1), Body()
+    kept = ref(body)
+    with pytest.raises(ValueError):
+        pool.submit("one", partial(fail, body)).result(10)
+    del body
+    pool.submit("one", int).result(10)
+    assert kept() is None
+    pool.shutdown()
 
 
 @pytest.mark.parametrize("given_up", [False, True])
