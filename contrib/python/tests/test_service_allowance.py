@@ -32,7 +32,7 @@ from pysbx.service.connections.problems import Problem
 from pysbx.service.sandboxes import snapshots
 from pysbx.service.sandboxes.allowance import HOUR_SEC, Allowance, Ledger
 from pysbx.service.sandboxes.snapshots import Snapshots
-from tests.servers import BEST_EFFORT, TOKEN, containers_of, server, wait_until
+from tests.servers import BEST_EFFORT, TOKEN, containers_of, metric, server, wait_until
 
 OTHER = "another-token-for-tests"
 
@@ -95,6 +95,21 @@ def test_a_token_with_many_requests_does_not_keep_out_another(tokens: str) -> No
         assert found == {200: 12, 429: 8}, found
         refused = next(answer.json() for answer in answers if answer.status_code == 429)
         assert refused["detail"] == "12 of your requests are being worked on or wait, and others need the rest"
+
+
+def test_of_two_places_a_token_gets_one(tokens: str) -> None:
+    options = ("--token-file", tokens, "--at-once", "1", "--waiting", "1")
+    with (
+        server(*options, listen="127.0.0.1:0", token=TOKEN) as service,
+        service.connect(OTHER) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        slow = pool.submit(service.run, "import time; time.sleep(2)")
+        wait_until(lambda: metric(service, "pysbx_running") == 1)
+        refused = service.post("/v1/run", code="1")
+        assert refused.status_code == 429 and "others need the rest" in refused.json()["detail"], refused.text
+        assert other.post("/v1/run", json={"code": "6 * 7"}).json()["value"] == "42"
+        assert slow.result()["exit_code"] == 0
 
 
 def test_cpu_time_of_a_token_in_an_hour(tokens: str) -> None:

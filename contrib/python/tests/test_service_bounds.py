@@ -326,7 +326,7 @@ def test_a_run_that_ends_while_the_server_stops_is_no_error() -> None:
 
 def test_calls_that_are_given_up_take_no_turn_and_nothing_is_kept_of_them() -> None:
     class Body:
-        """What a call needs, up to 8 MiB."""
+        """The body of a request."""
 
     pool, go, order = FairPool(1), threading.Event(), list[str]()
 
@@ -349,9 +349,27 @@ def test_calls_that_are_given_up_take_no_turn_and_nothing_is_kept_of_them() -> N
     pool.shutdown()
 
 
+def test_large_requests_of_a_caller_are_decoded_in_turns_with_those_of_another() -> None:
+    order = list[str]()
+
+    def work(who: str) -> None:
+        time.sleep(0.1)
+        order.append(who)
+
+    async def test() -> None:
+        jobs, tasks = Jobs(1), list[asyncio.Future[None]]()
+        for who in ("one", "one", "one", "two"):
+            admission.caller.set(who)
+            tasks.append(asyncio.ensure_future(jobs.aside(partial(work, who))))
+        await asyncio.gather(*tasks)
+
+    asyncio.run(test())
+    assert order.index("two") <= 2, order
+
+
 def test_a_call_that_fails_keeps_nothing_after_its_end() -> None:
     class Body:
-        """What a call needs."""
+        """The body of a request."""
 
     def fail(_: Body) -> None:
         raise ValueError

@@ -33,8 +33,8 @@ Check = Callable[[bytes], Awaitable[None]]
 BODY_SEC = PATIENCE_SEC
 SEND_SEC = 900.0
 RETRY_SEC = 2
-# One caller of several gets all slots but one of so many.
-OTHERS = 4
+# Of all slots, for one caller of several: this part, but at least one.
+SHARE = 3 / 4
 # Bytes of a request line with all headers. The server itself counts only those that have not come at once.
 MAX_HEAD = 16 * 1024
 # The part in front of a path if a client takes this server for a proxy: RFC 9112, section 3.2.2.
@@ -199,7 +199,7 @@ class Admission:
 
     def _check_slots(self, who: str) -> None:
         """Refuse a request if no slot is free, or if the rest of them is kept for other callers."""
-        most = self._slots - self._slots // OTHERS * self._access.are_several
+        most = max(1, int(self._slots * SHARE)) if self._access.are_several else self._slots
         busy = "requests are being worked on or wait"
         if self._taken.total() >= self._slots:
             raise Problem(BUSY, f"{self._slots} {busy}", retry_sec=RETRY_SEC)

@@ -9,7 +9,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from pysbx.base.threads import Cancel
@@ -46,7 +46,7 @@ class Jobs:
         self._meters.watch("waiting", lambda: len(self._running) - self._begun)
         self._pool = FairPool(at_once)
         # One: with each further thread that computes, the event loop waits longer for its turn.
-        self._aside = ThreadPoolExecutor(1, thread_name_prefix="pysbx-aside")
+        self._aside = FairPool(1)
         self._running: dict[Future[Any], Cancel] = {}
         self._stopping = False
 
@@ -147,7 +147,7 @@ class Jobs:
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Run work outside of the event loop, if its time grows with the size of a request or answer."""
-        return await asyncio.get_running_loop().run_in_executor(self._aside, work)
+        return await asyncio.wrap_future(self._aside.submit(caller.get(), work))
 
     def _done(self, future: Future[Any]) -> None:
         self._running.pop(future).close()
