@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import errno
 import os
+import pickle
 import resource
 import signal
 import socket
@@ -90,6 +92,15 @@ print([one.command for one in session.processes()])
     assert session.get("b") == b"two"
     assert session.changes() == [] or [one.path for one in session.changes()] == ["/output/f"]
     assert len(session.processes()) == 1
+
+
+def test_a_session_that_is_pickled_or_copied_says_how_another_process_gets_it(session: Sandbox) -> None:
+    checkpoint = session.checkpoint()
+    with session.forward(80) as forward, session.terminal() as terminal:
+        for handle in (session, AsyncSandbox(), session.start("sleep 60"), checkpoint, forward, terminal):
+            for function in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match=r"neither copied nor pickled: .* Sandbox\.reference"):
+                    function(handle)
 
 
 def test_errors_arrive_with_their_classes_and_attributes(session: Sandbox) -> None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
+from pysbx.base.handles import Handle
 from pysbx.base.threads import run_in_thread, run_interrupted
 from pysbx.calls.call import Result
 from pysbx.calls.execution import Execution, Files, run_chosen
@@ -79,7 +80,7 @@ def _close_all(sessions: Iterable[Sandbox]) -> None:
         one.close()
 
 
-class AsyncTerminal:
+class AsyncTerminal(Handle):
     """A program at a terminal, for asyncio: see Terminal. Close it, or use it in an `async with` statement.
 
     The socket of the terminal is not closed before the tasks that wait for it have heard of the end.
@@ -139,7 +140,7 @@ class AsyncTerminal:
         await self.close()
 
 
-class AsyncProcess:
+class AsyncProcess(Handle):
     """A process in the background of a session, for asyncio: see Process.
 
     Uses of the session take turns, so a read or a wait keeps others waiting. Cancelling it ends it.
@@ -165,7 +166,7 @@ class AsyncProcess:
         return code
 
 
-class AsyncSandbox:
+class AsyncSandbox(Handle):
     """A session for asyncio: see Sandbox. Use it in an `async with` statement.
 
     Cancelling a run interrupts its code, and the session goes on. Callbacks are called in another thread. An

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pysbx.base.directories import private_directory, remove_left_sockets, run_directory
+from pysbx.base.handles import Handle
 from pysbx.errors import SandboxError
 
 PORT = struct.Struct("!I?")  # and whether the connection waits for a server
@@ -141,7 +142,7 @@ class Forwarder:
             self._thread.join(START_SEC)
 
 
-class Forward:
+class Forward(Handle):
     """A local socket that leads to a port of a session: a Unix socket that only the caller's user can use.
 
     Use it in a with statement, or close it. It ends with the session.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pysbx.base.handles import Handle
 from pysbx.calls.execution import MAX_FILES, as_bytes, as_text, as_texts
 from pysbx.container.exchange import MALFORMED, text
 from pysbx.errors import ForgedAnswerError, SandboxError, SandboxTimeoutError
@@ -107,7 +108,7 @@ def _code(value: object) -> int | None:
     return value & 0xFF if isinstance(value, int) else None
 
 
-class Process:
+class Process(Handle):
     """A process in the background of a session."""
 
     def __init__(self, ask: Ask, pid: int, command: str, limit: int, last_code: int | None = None) -> None:

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from pysbx.base.directories import cache_directory, check_replaceable, state_directory
+from pysbx.base.handles import Handle
 from pysbx.calls.baseline import Baseline
 from pysbx.calls.execution import as_text
 from pysbx.container import answer_frame, payload
@@ -123,7 +124,7 @@ class TooLargeError(SandboxError):
     """A saved session would be larger than its place allows."""
 
 
-class Checkpoint:
+class Checkpoint(Handle):
     """A state of a session, to which Sandbox.rollback() goes back; as often as wanted, until it is removed.
 
     Attributes:

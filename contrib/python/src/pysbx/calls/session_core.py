@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pysbx.base.handles import Handle
 from pysbx.base.option_names import current
 from pysbx.calls.baseline import Baseline
 from pysbx.calls.call import Result, find_class_for, open_answer, request_for
@@ -98,7 +99,7 @@ def _note_timeout(fields: dict[str, Any], seconds: float, options: Options) -> N
         fields |= {"timed_out": True, "exit_code": TIMED_OUT}
 
 
-class Core(ABC):
+class Core(Handle, ABC):
     """A session without its files and without saved states: see Sandbox."""
 
     def __init__(

@@ -10,6 +10,7 @@ import contextlib
 import select
 import socket
 
+from pysbx.base.handles import Handle
 from pysbx.errors import SandboxError
 from pysbx.inside.wire import (
     EXIT_CODE,
@@ -69,7 +70,7 @@ def opened(packet: bytes) -> bytes | int | None:
     return None
 
 
-class Terminal:
+class Terminal(Handle):
     """A program at a terminal. Close it, or use it in a with statement: that ends the program, as the session does."""
 
     def __init__(self, control: socket.socket) -> None:
