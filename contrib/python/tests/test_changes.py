@@ -167,6 +167,22 @@ def test_a_fork_has_changes_of_its_own() -> None:
             assert fork.get("a") == b"one"
 
 
+def test_a_commit_leaves_out_what_is_excluded(tmp_path: Path) -> None:
+    top = make_repository(tmp_path)
+    with Sandbox() as session:
+        session.put_directory(top)
+        run(session, EDIT + "open('a.log', 'w').write('x'); open('new/b.log', 'w').write('x')")
+        with Sandbox.attach(session.reference) as attached:
+            done = attached.commit(top, exclude=["*.log", "new/deep", "gone"])
+        assert (done.written, done.removed, done.refused) == (("kept/old.py",), (), {})
+        assert (top / "gone/file").exists() and not (top / "new").exists()
+        done = session.commit(top, exclude=("*.log",))
+        assert (done.written, done.removed) == (("new/deep/run.sh",), ("gone/file",))
+        assert {change.path for change in session.changes()} == {"a.log", "new/b.log"}
+        with pytest.raises(TypeError, match="exclude"):
+            session.commit(top, exclude="*.log")
+
+
 def test_a_commit_follows_no_link_and_refuses_by_name(tmp_path: Path) -> None:
     top, outside = make_repository(tmp_path / "repository"), tmp_path / "outside"
     outside.mkdir()

@@ -25,7 +25,7 @@ import msgpack
 from pysbx import errors
 from pysbx.base.directories import private_directory, remove_left_sockets, run_directory
 from pysbx.calls.changes import Change, Commit, Sides
-from pysbx.calls.execution import Execution, ExecutionError
+from pysbx.calls.execution import Execution, ExecutionError, as_texts
 from pysbx.container.container import Message, Usage
 from pysbx.container.streams import check_callbacks
 from pysbx.errors import SandboxError, SandboxFileError, Violation
@@ -219,7 +219,7 @@ class Reference:
             "run": lambda: self._run(request, passed, heard),
             "ask": lambda: session._exchange_in_turn(request["request"], request["timeout_sec"], passed),
             "changes": lambda: [[one.path, one.kind, one.type, one.size] for one in session.changes()],
-            "commit": lambda: asdict(session.commit(request["directory"], overwrite=request["overwrite"])),
+            "commit": lambda: asdict(session.commit(request["directory"], **request["options"])),
         }
         allowed = {"ask": REQUESTS, "run": RUNS}.get(what)
         if what not in others or (allowed and request["request"]["op"] not in allowed):
@@ -428,9 +428,12 @@ class Attached:
         found = self._call({"do": "changes"})
         return [Change(path, kind, of, size, partial(self._changed_sides, path)) for path, kind, of, size in found]
 
-    def commit(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Commit:
+    def commit(
+        self, directory: str | os.PathLike[str], *, overwrite: bool = False, exclude: Iterable[str] = ()
+    ) -> Commit:
         """Write the changes of /work to a directory; see Sandbox.commit."""
-        done = self._call({"do": "commit", "directory": os.path.abspath(directory), "overwrite": overwrite})
+        options = {"overwrite": overwrite, "exclude": as_texts(exclude, "exclude")}
+        done = self._call({"do": "commit", "directory": os.path.abspath(directory), "options": options})
         return Commit(tuple(done["written"]), tuple(done["removed"]), done["refused"])
 
     @contextlib.contextmanager

@@ -10,10 +10,10 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple, NoReturn, Protocol
 
 from pysbx.base import beneath, placing, trees
@@ -187,7 +187,7 @@ class Changes:
         except OSError as error:
             return f"changed, {error.strerror or UNREAD}"
 
-    def commit(self, directory: str | os.PathLike[str], *, overwrite: bool) -> Commit:
+    def commit(self, directory: str | os.PathLike[str], *, overwrite: bool, exclude: Collection[str]) -> Commit:
         """Write the changes of /work to a directory: see Sandbox.commit."""
         written: dict[str, bytes] = {}
         programs, removed, refused = [], [], {}
@@ -195,7 +195,8 @@ class Changes:
         with trees.opened_top(directory) as top:
             for found in self.find():
                 path = found.change.path
-                if path.startswith("/"):
+                above = (PurePosixPath(path), *PurePosixPath(path).parents)
+                if path.startswith("/") or any(one.match(pattern) for pattern in exclude for one in above):
                     continue
                 try:
                     content = self._checked(found, min(left, self._limit))

@@ -12,6 +12,7 @@ from pysbx.base.option_names import current
 from pysbx.calls.execution import (
     Files,
     as_text,
+    as_texts,
     check_file,
     check_put,
     checked_files,
@@ -180,7 +181,9 @@ class Filed(Core):
         with self._changes() as changes:
             return changes.sides(path)
 
-    def commit(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Commit:
+    def commit(
+        self, directory: str | os.PathLike[str], *, overwrite: bool = False, exclude: Iterable[str] = ()
+    ) -> Commit:
         """Write the changes of /work to a directory of the host, such as the one that put_directory() has read.
 
         Each file is replaced at once. No link is followed, on either side. Links, special files and what is in .git
@@ -189,6 +192,7 @@ class Filed(Core):
         Args:
             directory: of the host.
             overwrite: whether files that the host has changed are replaced and removed too.
+            exclude: patterns of files and directories that stay as they are, as PurePath.match takes them.
 
         Returns:
             What was written, removed and refused.
@@ -198,7 +202,8 @@ class Filed(Core):
             OSError: the directory cannot be opened.
         """
         with self._changes() as changes:
-            return changes.commit(as_text(directory, "directory"), overwrite=overwrite)
+            patterns = as_texts(exclude, "exclude")
+            return changes.commit(as_text(directory, "directory"), overwrite=overwrite, exclude=patterns)
 
     def discard(self) -> None:
         """Bring /work and /output back to the state of the start.
