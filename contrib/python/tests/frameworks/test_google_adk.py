@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from google.adk.tools.environment import EnvironmentToolset
 from google.genai import types
 from pydantic import Field
 
+from pysbx.errors import SandboxError
 from pysbx.frameworks.google_adk import PysbxCodeExecutor, PysbxEnvironment
 
 
@@ -105,6 +107,8 @@ def test_files(stateful: bool) -> None:
     left = executor.execute_code(None, CodeExecutionInput("import os; os._exit(2)"))
     gone = "the session has ended: its names and files are gone\n" if stateful else ""
     assert (left.exit_code, left.stderr) == (2, f"exit code 2\n{gone}")
+    left = executor.execute_code(None, CodeExecutionInput("import os; print(42, flush=True); os._exit(0)"))
+    assert (left.exit_code, left.stdout, left.stderr) == (0, f"42\n{gone}", "")  # of a failure, the output is not read
     assert executor.execute_code(None, CodeExecutionInput("print(open('a.csv').read())", given)).stdout == "a,b\n"
     executor.close()
 
@@ -118,3 +122,15 @@ def test_options(stateful: bool) -> None:
     executor.close()
     with pytest.raises(TypeError, match="did you mean 'memory_mb'"):
         PysbxCodeExecutor(stateful=stateful, memory=512)
+
+
+async def test_an_environment_goes_on_after_a_command_that_kills_its_session() -> None:
+    environment = PysbxEnvironment()
+    await environment.execute("(sleep 0.3; kill -9 2) >/dev/null 2>&1 &")
+    await asyncio.sleep(1)
+    with pytest.raises(SandboxError, match="SIGKILL"):
+        await environment.execute("true")
+    assert (await environment.execute("echo again")).stdout == "again\n"
+    await environment.close()
+    with pytest.raises(SandboxError, match="has been closed"):
+        await environment.execute("true")

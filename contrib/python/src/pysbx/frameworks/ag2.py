@@ -66,4 +66,4 @@ class PysbxSandbox(Opened, SandboxBase):
 
     async def aclose(self) -> None:
         """End the session; once more is no error."""
-        await in_thread(self.workspace.close)
+        await in_thread(self._workspace.close)

@@ -61,7 +61,7 @@ class PysbxBackend(Opened, BaseSandbox):
 
     def close(self) -> None:
         """End the session and all of its processes."""
-        self.workspace.close()
+        self._workspace.close()
 
 
 def _tried(work: Callable[..., T], *arguments: Any) -> tuple[T | None, str | None]:

@@ -15,8 +15,17 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from pysbx.calls.execution import Execution, run_code, unsaid
 from pysbx.calls.program import CommandTimeoutError, OutputLimitError
-from pysbx.calls.session import Sandbox
-from pysbx.frameworks.workspace import KILLED, TIMED_OUT, Opened, exec_async, gathered, in_thread, shown
+from pysbx.frameworks.workspace import (
+    KILLED,
+    TIMED_OUT,
+    Opened,
+    Workspace,
+    exec_async,
+    gathered,
+    in_thread,
+    lost,
+    shown,
+)
 
 
 class PysbxEnvironment(Opened, BaseEnvironment):
@@ -34,7 +43,7 @@ class PysbxEnvironment(Opened, BaseEnvironment):
 
     async def close(self) -> None:
         """End the session; once more is no error."""
-        await in_thread(self.workspace.close)
+        await in_thread(self._workspace.close)
         self.is_initialized = False
 
     async def execute(self, command: str, *, timeout: float | None = None) -> ExecutionResult:
@@ -79,7 +88,7 @@ class PysbxCodeExecutor(BaseCodeExecutor):
     """
 
     options: dict[str, Any] = Field(default_factory=dict)
-    _sessions: dict[str, Sandbox] = PrivateAttr(default_factory=dict)
+    _sessions: dict[str, Workspace] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -96,20 +105,19 @@ class PysbxCodeExecutor(BaseCodeExecutor):
         if not self.stateful:
             return self._result(run_code(given.code, files=files, **(self.options | options)))
         number = given.execution_id or ""
-        if number not in self._sessions or self._sessions[number].ended:
-            self._sessions[number] = Sandbox(**self.options)
-        session = self._sessions[number]
+        if number not in self._sessions:
+            self._sessions[number] = Workspace(**self.options)
+        self._sessions[number].renew()
+        session = self._sessions[number].sandbox
         session.put(files)
-        result = self._result(session.run(given.code, **options))
-        if session.ended:
-            result.stderr += "the session has ended: its names and files are gone\n"
-        return result
+        done = session.run(given.code, **options)
+        return self._result(done, lost(session))
 
     @staticmethod
-    def _result(done: Execution) -> CodeExecutionResult:
+    def _result(done: Execution, more: str = "") -> CodeExecutionResult:
         stdout, stderr = done.stdout, done.stderr + unsaid(done)
         # The framework calls the code failed if something is on stderr, and shows the model only that.
-        said = stdout + (stderr or f"exit code {done.exit_code}\n" * bool(done.exit_code))
+        said = stdout + (stderr or f"exit code {done.exit_code}\n" * bool(done.exit_code)) + more
         stdout, stderr = (stdout, said) if done.exit_code else (said, "")
         made = [_file(name, content) for name, content in done.artifacts.items()]
         return CodeExecutionResult(stdout=stdout, stderr=stderr, output_files=made, exit_code=done.exit_code)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator
+from typing import Any
 
 from strands.sandbox.base import Sandbox as StrandsSandbox
 from strands.sandbox.errors import SandboxPathNotFoundError
@@ -19,11 +19,8 @@ from strands.vended_tools.shell import make_shell
 from pysbx.calls.execution import unsaid
 from pysbx.calls.processes import Command
 from pysbx.calls.program import CommandTimeoutError
-from pysbx.errors import SandboxError
-from pysbx.frameworks.workspace import OUTPUT, Opened, Workspace, exec_async, in_thread, run_async, shown
+from pysbx.frameworks.workspace import OUTPUT, Opened, Workspace, exec_async, in_thread, lost, run_async, shown
 from pysbx.options.keywords import SandboxOptions, Unpack
-
-T = TypeVar("T")
 
 Env = dict[str, str] | None
 Stream = AsyncGenerator[StreamChunk | ExecutionResult, None]
@@ -43,22 +40,6 @@ class PysbxSandbox(Opened, StrandsSandbox):
         """Take a workspace, or prepare one: see Opened."""
         super().__init__(workspace, limit=limit, **options)
         self._most = self.workspace.sandbox.options.timeout_sec if "timeout_sec" in options else None
-        self._own = None if workspace else options
-
-    def _renew(self) -> str:
-        """If the session has ended, put a new one in its place, and return what the model has to know."""
-        if not self.workspace.sandbox.ended or self._own is None:
-            return ""
-        self.workspace.close()
-        self.workspace = Workspace(**self._own)
-        return "the session has ended: its names and files are gone\n"
-
-    async def _use(self, work: Callable[[Workspace], T]) -> T:
-        """Use a file. If that finds that the session has ended, the next call has a new one."""
-        try:
-            return await in_thread(lambda: work(self.workspace))
-        finally:
-            self._renew()
 
     def _seconds(self, timeout: float | None) -> float | None:
         return min(timeout or self._most, self._most) if self._most else timeout
@@ -88,7 +69,6 @@ class PysbxSandbox(Opened, StrandsSandbox):
             raise StrandsTimeoutError(timeout, shown(error.stdout), shown(error.stderr)) from error
         finally:
             task.cancel()
-            self._renew()
 
     async def execute_code_streaming(
         self,
@@ -106,12 +86,9 @@ class PysbxSandbox(Opened, StrandsSandbox):
             async for one in self._stream([language], code.encode(), timeout, cwd, env):
                 yield one
             return
-        try:
-            done = await run_async(self.workspace.sandbox, code, timeout)
-        except SandboxError:
-            self._renew()
-            raise
-        said = done.stderr + unsaid(done) * (not done.timed_out) + self._renew()
+        sandbox = self.workspace.sandbox
+        done = await run_async(sandbox, code, timeout)
+        said = done.stderr + unsaid(done) * (not done.timed_out) + lost(sandbox)
         if done.timed_out:
             raise StrandsTimeoutError(timeout, done.stdout, said)
         files = [OutputFile(name, content) for name, content in done.artifacts.items()]
@@ -122,20 +99,20 @@ class PysbxSandbox(Opened, StrandsSandbox):
 
     async def read_file(self, path: str, **kwargs: Any) -> bytes:
         """Return the content of a file."""
-        return await self._use(lambda workspace: workspace.read(workspace.absolute(path)))
+        return await in_thread(lambda: self.workspace.read(self.workspace.absolute(path)))
 
     async def write_file(self, path: str, content: bytes, **kwargs: Any) -> None:
         """Write a file, and make the directories above it."""
-        await self._use(lambda workspace: workspace.write(workspace.absolute(path), content))
+        await in_thread(lambda: self.workspace.write(self.workspace.absolute(path), content))
 
     async def remove_file(self, path: str, **kwargs: Any) -> None:
         """Remove a file."""
-        await self._use(lambda workspace: workspace.remove(workspace.absolute(path)))
+        await in_thread(lambda: self.workspace.remove(self.workspace.absolute(path)))
 
     async def list_files(self, path: str, **kwargs: Any) -> list[FileInfo]:
         """Return the entries of a directory."""
         try:
-            found = await self._use(lambda workspace: workspace.list(workspace.absolute(path)))
+            found = await in_thread(lambda: self.workspace.list(self.workspace.absolute(path)))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise SandboxPathNotFoundError(path) from error
         return [FileInfo(one.name, one.is_dir, one.size if one.kind == "file" else None) for one in found]
@@ -146,5 +123,4 @@ class PysbxSandbox(Opened, StrandsSandbox):
 
     async def close(self) -> None:
         """End the session, for good."""
-        self._own = None
-        await in_thread(self.workspace.close)
+        await in_thread(self._workspace.close)

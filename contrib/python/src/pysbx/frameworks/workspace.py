@@ -94,6 +94,7 @@ class Workspace:
             options: those of a new session.
         """
         self.sandbox = sandbox or Sandbox(**options)
+        self._options = None if sandbox else options  # of another session, while there may be one
         self._id = ""
         self._begin, self._root = threading.Lock(), ""
 
@@ -252,17 +253,21 @@ class Workspace:
             last = offset + PIECE >= len(content)
             self.sandbox._place("write", path, token=token, offset=offset, content=part, last=last, mode=mode)
 
+    def renew(self) -> None:
+        """If its own session has ended, put a new one in its place, without names and files; not after close()."""
+        with self._begin:
+            if self.sandbox.ended and self._options is not None:
+                self.sandbox.close()
+                self.sandbox, self._id, self._root = Sandbox(**self._options), "", ""
+
     def close(self) -> None:
-        """End the session and all of its processes."""
+        """End the session and all of its processes, for good."""
+        self._options = None
         self.sandbox.close()
 
 
 class Opened:
-    """The beginning of an adapter.
-
-    Attributes:
-        workspace: the session.
-    """
+    """The beginning of an adapter. A use that finds that the session has ended fails, and the next has a new one."""
 
     def __init__(
         self, workspace: Workspace | None = None, *, limit: int = OUTPUT, **options: Unpack[SandboxOptions]
@@ -274,8 +279,14 @@ class Opened:
             limit: bytes of either stream of a command that are accepted; the command is killed at more.
             options: those of a new workspace; timeout_sec may be the default of commands.
         """
-        self.workspace = workspace or Workspace(**options)
+        self._workspace = workspace or Workspace(**options)
         self._limit = limit
+
+    @property
+    def workspace(self) -> Workspace:
+        """The session; a new one if it has ended."""
+        self._workspace.renew()
+        return self._workspace
 
     def _options(self, timeout: float | None, **options: Any) -> dict[str, Any]:
         """Return the options of a command that has both streams in one; without a time it has that of the sandbox."""
@@ -295,6 +306,11 @@ def gathered(fields: Iterable[str], given: Any) -> Any:
     options = {**given.get("options", {}), **named}
     make_options(**options)
     return {name: value for name, value in given.items() if name in fields} | {"options": options}
+
+
+def lost(sandbox: Sandbox) -> str:
+    """Return what a model has to know after code: a line, if the session has ended; otherwise ""."""
+    return "the session has ended: its names and files are gone\n" if sandbox.ended else ""
 
 
 def shown(*streams: bytes) -> str:
