@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import dataclasses
 import datetime
 import enum
 import functools
@@ -17,8 +18,9 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+import pydantic
 import pytest
 
 from pysbx import (
@@ -129,6 +131,56 @@ def test_a_tool_looks_like_the_function(session: Sandbox) -> None:
     assert wrong is not None and (wrong.type, wrong.message) == (
         "TypeError",
         "search() missing a required argument: 'query'",
+    )
+
+
+class Range(TypedDict, total=False):
+    """Where to look."""
+
+    first: int
+
+
+@dataclasses.dataclass
+class Query:
+    """Words, and where."""
+
+    words: list[str]
+    where: Range
+    limit: int = 5
+    names: list[str] = dataclasses.field(default_factory=list)
+
+
+class Found(pydantic.BaseModel):
+    """A place."""
+
+    page: int
+    note: str = ""
+
+
+def test_a_stub_has_the_fields_of_the_classes_in_it() -> None:
+    def search(query: Query, among: dict[str, Query]) -> list[Found]:
+        """Search."""
+        return [Found(page=len(query.words))]
+
+    assert (
+        tool_stubs({"search": search})
+        == """class Range(TypedDict):
+    first: NotRequired[int]
+
+class Query(TypedDict):
+    words: list[str]
+    where: Range
+    limit: NotRequired[int]
+    names: NotRequired[list[str]]
+
+class Found(TypedDict):
+    page: int
+    note: NotRequired[str]
+
+def search(query: Query, among: dict[str, Query]) -> list[Found]:
+    \"\"\"Search.\"\"\"
+    ...
+"""
     )
 
 

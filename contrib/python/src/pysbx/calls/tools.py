@@ -8,9 +8,12 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import dataclasses
 import functools
 import inspect
 import keyword
+import re
+import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -182,9 +185,56 @@ def _spec(name: str, function: Callable[..., Any]) -> Message:
 
 
 def tool_stubs(tools: Tools | Mapping[str, Callable[..., Any]]) -> str:
-    """Return the functions as Python text without their bodies: signatures and docstrings, for a model's prompt."""
+    """Return the functions as Python text without their bodies: signatures and docstrings, for a model's prompt.
+
+    Dataclasses, models of pydantic and TypedDicts in their signatures come first, with their fields, as TypedDicts.
+    """
     found = as_tools(tools)
-    return "\n\n".join(map(_stub, found.specs)) + "\n" if found is not None else ""
+    if found is None:
+        return ""
+    records: dict[Any, str] = {}
+    for function in found.functions.values():
+        for annotation in _hints(function).values():
+            _add_records(annotation, records)
+    text = "\n\n".join([*filter(None, records.values()), *map(_stub, found.specs)]) + "\n"
+    for kind, stub in records.items():
+        if stub:
+            text = re.sub(rf"(?<![\w.]){re.escape(f'{kind.__module__}.{kind.__qualname__}')}\b", kind.__name__, text)
+    return text
+
+
+def _hints(owner: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(owner)
+    except Exception:  # a name that is only known to type checkers; or the signature is no function's
+        return {}
+
+
+def _add_records(annotation: Any, records: dict[Any, str]) -> None:
+    """Add the classes with fields that an annotation refers to, each with its stub; other classes have none."""
+    for part in typing.get_args(annotation):
+        _add_records(part, records)
+    if not isinstance(annotation, type) or annotation in records:
+        return
+    records[annotation] = ""
+    if dataclasses.is_dataclass(annotation):
+        missing = (dataclasses.MISSING, dataclasses.MISSING)
+        needed = {one.name: (one.default, one.default_factory) == missing for one in dataclasses.fields(annotation)}
+    elif hasattr(annotation, "model_fields"):  # of pydantic
+        needed = {name: field.is_required() for name, field in annotation.model_fields.items()}
+    elif hasattr(annotation, "__total__"):  # a TypedDict
+        record: Any = annotation
+        needed = {name: name in record.__required_keys__ for name in record.__annotations__}
+    else:
+        return
+    hints = _hints(annotation)
+    found = {name: hints.get(name, Any) for name in sorted(needed, key=needed.__getitem__, reverse=True)}
+    texts = ((name, _text_of(kind)) for name, kind in found.items())
+    lines = [f"    {name}: {text if needed[name] else f'NotRequired[{text}]'}" for name, text in texts]
+    for kind in found.values():
+        _add_records(kind, records)
+    del records[annotation]  # it comes behind those that it refers to
+    records[annotation] = "\n".join([f"class {annotation.__name__}(TypedDict):", *(lines or ["    pass"])])
 
 
 def _stub(spec: Message) -> str:
