@@ -358,9 +358,15 @@ def test_a_fork_that_takes_too_long_ends_alone() -> None:
     ("made", "undone", "reason"),
     [
         (
-            "import threading; e = threading.Event(); t = threading.Thread(target=e.wait); t.start()",
+            "import threading; e = threading.Event(); t = threading.Thread(target=e.wait, name='mine'); t.start()",
             "e.set(); t.join()",
-            "a thread is running",
+            r"a thread is running \(mine\): end it",
+        ),
+        (
+            "import _thread; go, gone = locks = _thread.allocate_lock(), _thread.allocate_lock()\n"
+            "[one.acquire() for one in locks]; _thread.start_new_thread(lambda: (go.acquire(), gone.release()), ())",
+            "import time; go.release(); gone.acquire(); time.sleep(0.1)",
+            "a thread is running: end it",
         ),
         ("import subprocess; p = subprocess.Popen(['sleep', '60'])", "p.kill(); p.wait()", r"process \d+ .sleep. is"),
         (

@@ -36,6 +36,7 @@ DIRECTORIES = ("/work", "/output", "/tmp", "/dev/shm")
 INIT = 1
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 ENTRY_SIZE = 128
+MAX_NAME, MAX_NAMED = 80, 5
 # A terminal that is closed gives its programs half a second to end.
 ENDING_SEC, LOOK_SEC = 1.0, 0.005
 
@@ -224,7 +225,10 @@ def check(own: set[int]) -> None:
         _check_tracker(processes)
         raise NotCopied(f"process {processes[0]} is running: end it")
     if _thread._count():
-        raise NotCopied("a thread is running: end it")
+        # A thread of C code or of _thread has no name.
+        found = getattr(sys.modules.get("threading"), "_active", {}).values()
+        named = ", ".join(str(one.name)[:MAX_NAME] for one in list(found)[:MAX_NAMED] if one.name != "MainThread")
+        raise NotCopied(f"a thread is running{f' ({named})' if named else ''}: end it")
     if any(signal.getitimer(timer)[0] for timer in TIMERS):
         raise NotCopied("a timer is running (signal.alarm, signal.setitimer): cancel it")
     _check_libraries()
