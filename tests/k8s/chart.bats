@@ -66,6 +66,25 @@ for name, value in json.load(open(sys.argv[2])).items():
 PYTHON
 }
 
+@test "the pods have more volumes and variables if the values say so" {
+    cat >more.json <<'JSON'
+{"extraEnv": [{"name": "HTTPS_PROXY", "valueFrom": {"secretKeyRef": {"name": "proxy", "key": "url"}}}],
+ "extraVolumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+ "extraVolumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": true}]}
+JSON
+    render --show-only templates/template.yaml >usual
+    render --values more.json --show-only templates/template.yaml >result
+    python3 - usual result more.json <<'PYTHON'
+import json, sys, yaml
+usual, pod = (yaml.safe_load(open(one))["spec"]["podTemplate"]["spec"] for one in sys.argv[1:3])
+more = json.load(open(sys.argv[3]))
+assert pod["containers"][0]["env"] == more["extraEnv"]
+assert pod["volumes"] == usual["volumes"] + more["extraVolumes"]
+mounts, before = (one["containers"][0]["volumeMounts"] for one in (pod, usual))
+assert mounts == before + more["extraVolumeMounts"]
+PYTHON
+}
+
 @test "an upgrade that changes the pods replaces those of the pool" {
     render --show-only templates/pool.yaml >result
     grep -A 1 '^  updateStrategy:$' result | grep -qx '    type: Recreate'
@@ -152,6 +171,8 @@ PYTHON
 /appArmor/localhostProfile appArmor.localhostProfile=a/b
 /seLinux seLinux.profile=a
 /seLinux/type seLinux.type=1
+/extraVolumeMounts/0 extraVolumeMounts[0].name=data
+/extraEnv/0 extraEnv[0].value=x
 VALUES
 }
 
