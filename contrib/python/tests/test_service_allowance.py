@@ -551,6 +551,8 @@ def spans() -> Iterator[Any]:
 
 
 def test_a_request_and_its_run_are_spans_of_the_callers_trace(spans: Any) -> None:
+    from opentelemetry import trace
+
     trace_id = "0af7651916cd43dd8448eb211c80319c"
 
     async def ask() -> None:
@@ -565,13 +567,20 @@ def test_a_request_and_its_run_are_spans_of_the_callers_trace(spans: Any) -> Non
             headers = {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"}
             answer = await client.post("/v1/run", json={"code": "6 * 7"}, headers=headers)
             assert answer.json()["value"] == "42"
+            with trace.get_tracer("program").start_as_current_span("program"):
+                for carried in ({}, headers):
+                    assert (await client.get("/v1/sessions", headers=carried)).status_code == 200
         await queue.put({"type": "lifespan.shutdown"})
         await life
 
     asyncio.run(ask())
-    run, request = spans.get_finished_spans()
+    run, request, *within, around = spans.get_finished_spans()
     assert (run.name, request.name) == ("sandbox", "POST /v1/run")
     assert request.attributes["http.response.status_code"] == 200
     assert run.attributes["pysbx.outcome"] == "ok"
     assert {f"{span.context.trace_id:032x}" for span in (run, request)} == {trace_id}
     assert run.parent == request.context
+    # The span of a program around the application has read the headers: what it asks for is below it.
+    assert [(span.name, span.kind, span.parent) for span in within] == [
+        ("GET /v1/sessions", trace.SpanKind.INTERNAL, around.context)
+    ] * 2

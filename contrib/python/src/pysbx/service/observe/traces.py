@@ -34,8 +34,11 @@ def request_span(method: str, headers: Any) -> Iterator[Any]:
         return
     carrier = {name.decode(): value.decode("latin-1") for name, value in headers if name in CARRIED}
     tracer = trace.get_tracer("pysbx", VERSION)
-    context = propagate.extract(carrier)
-    with tracer.start_as_current_span(method, context=context, kind=trace.SpanKind.SERVER) as span:
+    context, kind = propagate.extract(carrier), trace.SpanKind.SERVER
+    if trace.get_current_span().get_span_context().is_valid:
+        # A program around the application traces this request already, and has read the headers.
+        context, kind = None, trace.SpanKind.INTERNAL
+    with tracer.start_as_current_span(method, context=context, kind=kind) as span:
         yield span
 
 
