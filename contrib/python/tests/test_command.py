@@ -116,6 +116,7 @@ def test_a_script_may_come_through_a_pipe() -> None:
         "\N{BYTE ORDER MARK}# coding: utf-8\r\nprint(len('''ä\r\nö'''))\r\n".encode(),
         "# -*- coding: latin-1 -*-\nprint('äö')".encode("latin-1"),
         "#!/usr/bin/python3\n# vim: fileencoding=cp1251\nprint('ж')".encode("cp1251"),
+        b"# -*- coding: utf-8 -*-\nprint(1)  # \xe4\n",
     ],
 )
 def test_a_script_is_read_as_python_reads_it(tmp_path: Path, script: bytes) -> None:
@@ -130,8 +131,9 @@ def test_a_script_is_read_as_python_reads_it(tmp_path: Path, script: bytes) -> N
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        (b"print('\xe4')", "(unicode error) 'utf-8' codec can't decode"),
+        (b"print('\xe4')", "Non-UTF-8 code starting with '\\xe4'"),
         (b"1\n2\n'\xe4'", "line 3\n"),
+        (b"1\n2\n3  # \xe4", "line 3\n"),
         (b"# coding: klingon", "unknown encoding: klingon"),
         (b"# coding: hex", "'hex' is not a text encoding"),
     ],

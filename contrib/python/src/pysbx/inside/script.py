@@ -8,6 +8,7 @@ import importlib.util
 import itertools
 import linecache
 import os
+import re
 import runpy
 import sys
 from contextlib import suppress
@@ -31,6 +32,8 @@ _runs = itertools.count(1)
 # The flag of code that leaves annotations as text, of a session that has imported this from __future__.
 ANNOTATIONS = 0x100_0000  # __future__.annotations.compiler_flag
 _kept_flags = 0
+# The beginning of a source that names its encoding, in a comment of its first two lines or by a byte order mark.
+DECLARED = re.compile(rb"\xef\xbb\xbf|(?:[ \t\f]*(?:#.*)?\r?\n)?[ \t\f]*#.*?coding[:=][ \t]*[-\w.]")
 
 
 def has_own_directory() -> bool:
@@ -83,6 +86,29 @@ def _compiled(tree: Any, name: str, mode: str, flags: int) -> CodeType:
     return code
 
 
+def _refuse_other_bytes(source: bytes, name: str) -> None:
+    """Raise what `python3 FILE` raises, and compile() does not: comments too are in UTF-8, unless it says otherwise."""
+    try:
+        source.decode()
+    except UnicodeDecodeError as error:
+        if DECLARED.match(source):
+            return
+        line = source.count(b"\n", 0, error.start) + 1
+        said = f"Non-UTF-8 code starting with '\\x{source[error.start]:02x}' in file {name} on line {line}"
+        said += ", but no encoding declared; see https://peps.python.org/pep-0263/ for details"
+        raise SyntaxError(said, (name, line, None, None)) from None
+
+
+def _as_text(source: str | bytes) -> str:
+    """Return source text that Python has compiled, for tracebacks. In comments it may have bytes of any encoding."""
+    if isinstance(source, str):
+        return source
+    try:
+        return importlib.util.decode_source(source)
+    except (SyntaxError, UnicodeDecodeError):
+        return source.decode(errors="replace")
+
+
 def execute(
     source: str | bytes,
     name: str,
@@ -105,12 +131,13 @@ def execute(
         prompt: whether the value gets the name `_`, as at a prompt.
     """
     global _kept_flags  # noqa: PLW0603 (the state of a session)
+    if isinstance(source, bytes):
+        _refuse_other_bytes(source, name)
     # Not by ast.parse(), which would stand in the traceback of an error that the parser finds.
     tree: Any = compile(source, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     # A last line without an end would move the carets of a traceback by one.
-    text = shown or source
-    lines = text if isinstance(text, str) else importlib.util.decode_source(text)
-    linecache.cache[name] = (len(text), None, f"{lines}\n".splitlines(keepends=True), name)
+    text = _as_text(shown or source)
+    linecache.cache[name] = (len(text), None, f"{text}\n".splitlines(keepends=True), name)
     has_value = notebook or not os.path.isabs(name)
     last = tree.body.pop() if has_value and tree.body and isinstance(tree.body[-1], ast.Expr) else None
     flags = _kept_flags | (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if notebook else 0)

@@ -330,7 +330,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("SyntaxError", r"invalid syntax", _no_python),
     (
         "SyntaxError",
-        r"\(unicode error\) 'utf-8' codec|unknown encoding|encoding problem|.*is not a text encoding",
+        r"Non-UTF-8 code|\(unicode error\) 'utf-8' codec|unknown encoding|encoding problem|.*is not a text encoding",
         "save it as UTF-8, or name its encoding in the first line, as in '# coding: latin-1'",
     ),
     ("SyntaxError", r".*never closed", "a bracket is opened and not closed"),
