@@ -236,6 +236,8 @@ def test_a_request_may_end_before_the_server_stops(tmp_path: Path) -> None:
                 service.process.send_signal(second)
                 assert "stopping" in problem(answer.result())["title"]
             assert service.process.wait(30) == 0
+        said = [line for line in service.log if "the server stops: " in line]
+        assert len(said) == 1 and f"runs have {0 if second is signal.SIGINT else 60} seconds to end" in said[0]
 
 
 def _refuses(path: Path) -> bool:

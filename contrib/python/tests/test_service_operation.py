@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import re
 import shutil
 import signal
@@ -31,6 +32,7 @@ from pysbx.service.sandboxes.readiness import HOLDS_SEC
 from tests.forked import Forked
 from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, TOKEN, Server, server, wait_until
+from tests.test_command import PROGRAM, pysbx
 
 
 def numbers(service: Server) -> dict[tuple[str, ...], float]:
@@ -237,6 +239,25 @@ def run_some(options: tuple[str, ...], folder: Path) -> list[str]:
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 0
     return said.splitlines()
+
+
+def test_a_signal_during_the_start_does_not_end_the_server(tmp_path: Path) -> None:
+    """SIGHUP asks for files to be read again, which are being read for the first time."""
+    tokens, path = tmp_path / "tokens", tmp_path / "s"
+    os.mkfifo(tokens)
+    command = [*PROGRAM, "serve", "--best-effort", "--listen", f"unix:{path}", "--token-file", str(tokens)]
+    with subprocess.Popen(command) as process:
+        with tokens.open("w") as file:  # as soon as the server reads it
+            process.send_signal(signal.SIGHUP)
+            file.write(TOKEN)
+        wait_until(path.exists)
+        process.kill()
+
+
+def test_a_server_has_one_address() -> None:
+    done = pysbx("serve", "--listen", "127.0.0.1:1", "--listen", "unix:/tmp/s")
+    assert done.returncode == 2
+    assert "--listen: a server has one address: put a proxy before it, or start two servers" in done.stderr
 
 
 def test_a_level_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 
 from pysbx.errors import LimitsNotEnforceableError, with_extra
 from pysbx.service import settings
@@ -26,6 +27,11 @@ def add_mcp(parser: argparse.ArgumentParser) -> None:
 
 def serve(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx serve` or `pysbx mcp`."""
+    by_http = arguments.listen or arguments.command == "serve"
+    if by_http and (arguments.token_file or arguments.tls_cert or arguments.audit_log):
+        signal.signal(
+            signal.SIGHUP, lambda *_: None
+        )  # until run.py has another handler: the files are read at the start
     try:
         from pysbx.service import run  # noqa: PLC0415 (what an extra of the package brings)
 

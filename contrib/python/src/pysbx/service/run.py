@@ -156,6 +156,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         systemd.notify("STOPPING=1")
+        package.info("the server stops: runs have %g seconds to end", 0 if self.in_a_hurry else self._parts.drain_sec)
         for door in self._doors:
             door.close()
         for listener in sockets or ():

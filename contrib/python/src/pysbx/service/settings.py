@@ -38,6 +38,18 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
 )
 
 
+class _Once(argparse.Action):
+    """An option whose last value would not be all that its user means."""
+
+    def __call__(
+        self, _parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, _option: str | None = None
+    ) -> None:
+        """Take the value, if it is the only one."""
+        if getattr(namespace, self.dest) != self.default:
+            raise argparse.ArgumentError(self, "a server has one address: put a proxy before it, or start two servers")
+        setattr(namespace, self.dest, values)
+
+
 def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._ArgumentGroup:
     """Add the options of a server to a command's parser.
 
@@ -46,7 +58,8 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._Argume
     """
     parser.description = "Callers cannot exceed the limits of the sandbox."
     group = parser.add_argument_group("the server")
-    group.add_argument("--listen", default="", metavar="ADDRESS", help=f"unix:PATH, HOST:PORT or systemd; {otherwise}")
+    what = f"unix:PATH, HOST:PORT or systemd; {otherwise}"
+    group.add_argument("--listen", action=_Once, default="", metavar="ADDRESS", help=what)
     group.add_argument(
         "--token-file",
         metavar="FILE",
