@@ -273,6 +273,29 @@ def test_directories_of_any_mode_are_read_and_discarded() -> None:
         assert session.files() == {"listed/a": 1, "fixed/b": 1}
 
 
+@pytest.mark.parametrize("closed", ["/work", "/work/d", "/work/link/d", "/output"])
+def test_what_cannot_be_read_is_not_removed_from_the_host(tmp_path: Path, closed: str) -> None:
+    for name in ("a", "d/b"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("host")
+    with Sandbox() as session:
+        session.put_directory(tmp_path)
+        session.put({"/output/c": "c"})
+        run(
+            session,
+            "import os\nos.mkdir('link'); os.rename('d', 'link/d'); os.symlink('link/d', 'd')" * ("link" in closed),
+        )
+        run(session, f"import os\nos.chmod({closed!r}, 0)")
+        found = {one.path: one.kind for one in session.changes()}
+        assert "removed" not in found.values()
+        if os.geteuid() != 0:  # root may read it
+            assert found[{"/output": "/output", "/work": "."}.get(closed, closed.removeprefix("/work/"))] == "unread"
+        assert session.commit(tmp_path).removed == ()
+        assert (tmp_path / "a").exists() and (tmp_path / "d/b").exists()
+        session.discard()
+        assert session.changes() == []
+
+
 def test_a_file_whose_directory_can_only_be_listed_is_named() -> None:
     with Sandbox() as session:
         done = session.run(

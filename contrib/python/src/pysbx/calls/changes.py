@@ -7,6 +7,7 @@ The caller has given the state of the start: an empty directory, and what `put` 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import stat
@@ -31,6 +32,8 @@ SHOWN, PART = 1 << 20, 16 << 20
 Sides = tuple[bytes | None, bytes | None] | str
 LOST = "its content at the start was not kept"
 UNREAD = "it cannot be read"
+# Errors of a path that leads to nothing. After others, such as that of a directory without permissions, it may exist.
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Change:
     """A file of a session that differs from the start.
 
     Attributes:
-        path: relative to /work, or absolute in /output.
+        path: relative to /work, or absolute in /output; "." for /work itself, if it cannot be read.
         kind: "added", "changed" or "removed"; "unread" if it cannot be read, as a directory without permissions.
         type: "file", "link", "directory" or "other" for what is there now; "file" if it was removed.
         size: bytes of a file; of a removed one, before.
@@ -111,8 +114,7 @@ class Changes:
         self._limit = session.options.file_size_mb << 20
 
     def _is_mounted(self, path: str) -> bool:
-        whole = path if path.startswith("/") else f"/work/{path}"
-        return any(whole == mount or whole.startswith(f"{mount}/") for mount in self.mounts)
+        return any(_whole(path) == mount or _whole(path).startswith(f"{mount}/") for mount in self.mounts)
 
     def find(self) -> Iterator[_Found]:
         """Yield the changes: the files of /work, then those of /output, then what was removed.
@@ -139,14 +141,16 @@ class Changes:
             except trees.TooMany:
                 raise SandboxError(f"the session has more than {MOST} files: its changes are too many") from None
             for name in others[:MOST]:
-                path = prefix + name.rstrip("/")
+                path = (prefix + name).rstrip("/") or "."
                 if not self._is_mounted(path):
                     kind = "unread" if name.endswith("/") else "changed" if left.pop(path, None) else "added"
-                    unread += [f"{path}/"] if kind == "unread" else []
+                    unread += [f"/{top}/{name.lstrip('/')}"] if kind == "unread" else []
                     yield _Found(Change(path, kind, _type(descriptor, name), 0))
         for path, known in left.items():
-            if not self._is_mounted(path) and not path.startswith(tuple(unread)) and not self._is_there(path):
-                yield _Found(Change(path, "removed", "file", known.size, self._reader(path)))
+            if not self._is_mounted(path) and not _whole(path).startswith(tuple(unread)):
+                kind = self._kind_of_missing(path)
+                if kind:
+                    yield _Found(Change(path, kind, "file", known.size, self._reader(path)))
 
     def _of_file(self, path: str, place: trees.Place, known: Known | None) -> _Found | None:
         kind, size, mode = "added" if known is None else "changed", 0, 0
@@ -162,10 +166,16 @@ class Changes:
             kind = "unread"
         return _Found(Change(path, kind, "file", size, self._reader(path)), place, bool(mode & stat.S_IXUSR))
 
-    def _is_there(self, path: str) -> bool:
-        """Tell whether a path leads to a file through a link: put() follows those in the sandbox."""
+    def _kind_of_missing(self, path: str) -> str:
+        """Return what has become of a file that the walk has not found; "" if a link leads to it: put() follows it."""
         top = "output" if path.startswith(OUTPUT) else "work"
-        return top not in self._tops or beneath.is_file(self._tops[top], path.removeprefix(OUTPUT))
+        if top not in self._tops:
+            return ""
+        try:
+            with beneath.opened(self._tops[top], path.removeprefix(OUTPUT)) as found:
+                return "" if stat.S_ISREG(os.fstat(found).st_mode) else "removed"
+        except OSError as error:
+            return "removed" if error.errno in GONE else "unread"
 
     def _reader(self, path: str) -> Callable[[], Sides]:
         return partial(self._session._changed_sides, path)
@@ -221,7 +231,7 @@ class Changes:
         if change.kind == "removed":
             return None
         if found.place is None:
-            raise OSError(0, UNREAD if change.type == "directory" else f"it is no regular file: {change.type}")
+            raise OSError(0, UNREAD if change.kind == "unread" else f"it is no regular file: {change.type}")
         return trees.read(found.place, limit)
 
     def _put(self, top: int, path: str, content: bytes | None, executable: bool, overwrite: bool) -> None:
@@ -271,6 +281,10 @@ class Changes:
         return [path for path in self._baseline.files if path not in different], back
 
 
+def _whole(path: str) -> str:
+    return path if path.startswith("/") else f"/work/{path}"
+
+
 def _is_either(place: trees.Place, size: int, known: Known | None, content: bytes | None) -> bool:
     """Tell whether a file of the host is as the session had it at its start, or has the new content already."""
     if size not in (-1 if known is None else known.size, -1 if content is None else len(content)):
@@ -289,13 +303,16 @@ def _type(top: int, path: str) -> str:
 
 def discard(session: _Session, changes: Changes) -> None:
     """Bring the state of the start back: see Sandbox.discard."""
-    keep, back = changes.lost()
-    session._restore_files(keep, changes.mounts)
-    baseline = session._baseline
-    for part in parts((path, baseline.content(path) or b"", baseline.files[path].executable) for path in back):
-        session._put_files(*part)
-    for found in changes.find():
-        raise SandboxError(f"'{found.change.path}': it is not as at the start: a process of the session may change it")
+    for _ in range(2):  # a file that a link leads to is as at the start until the link is removed
+        keep, back = changes.lost()
+        session._restore_files(keep, changes.mounts)
+        baseline = session._baseline
+        for part in parts((path, baseline.content(path) or b"", baseline.files[path].executable) for path in back):
+            session._put_files(*part)
+        different = [found.change.path for found in changes.find()]
+        if not different:
+            return
+    raise SandboxError(f"'{different[0]}': it is not as at the start: a process of the session may change it")
 
 
 def parts(files: Iterable[tuple[str, bytes, bool]]) -> Iterator[tuple[dict[str, bytes], list[str]]]:

@@ -19,6 +19,7 @@ def restore(request: Message) -> Message:
     for top in map(moved, DIRECTORIES):
         if top in mounts:
             continue
+        _open_up(top)
         for path, directories, names in os.walk(top):
             directories[:] = [one for one in directories if os.path.join(path, one) not in mounts]
             links = [one for one in directories if os.path.islink(os.path.join(path, one))]
@@ -26,8 +27,7 @@ def restore(request: Message) -> Message:
                 if os.path.join(path, name) not in keep:
                     _try(os.unlink, os.path.join(path, name))
             for name in set(directories).difference(links):
-                if not os.access(os.path.join(path, name), os.R_OK | os.W_OK | os.X_OK):
-                    _try(_open_up, os.path.join(path, name))
+                _open_up(os.path.join(path, name))
         for path, _, _ in os.walk(top, topdown=False):
             if path != top and not f"{path}/".startswith(tuple(f"{mount}/" for mount in mounts)):
                 _try(os.rmdir, path)
@@ -39,7 +39,9 @@ def restore(request: Message) -> Message:
 
 
 def _open_up(path: str) -> None:
-    os.chmod(path, 0o755)
+    """Give a directory modes with which its owner can change what is in it."""
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        _try(lambda path: os.chmod(path, 0o755), path)
 
 
 def _try(work: Any, path: str) -> None:
