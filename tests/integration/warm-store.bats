@@ -266,6 +266,18 @@ PYTHON
     rm "$(warm_store)"
 }
 
+# bats test_tags=user
+@test "a pipe in the place of a file of the store does not stop a container" {
+    runtime warm build --bundle bundle
+    for suffix in uses lock stale failed; do
+        rm -f "$(warm_store)/$(key).$suffix"
+        mkfifo "$(warm_store)/$(key).$suffix"
+    done
+    prints 42 timeout 60 "$RUNTIME" run --bundle bundle box
+    rm "$(warm_store)/$(key)"
+    prints 42 timeout 60 "$RUNTIME" run --bundle bundle box
+}
+
 @test "warm.json: a mistake is an error with file and position" {
     configure_warm '{"maxage": 5}'
     fails 1 "warm.json: maxage: unknown key" run_box

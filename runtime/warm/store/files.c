@@ -100,7 +100,9 @@ int store_lock(const struct store *store, const char *key, bool wait)
         struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
         struct stat st;
         cleanup_fd int fd = openat(store->dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0 || RETRY(fcntl(fd, wait ? F_SETLKW : F_SETLK, &lock)) < 0)
+        if (fd < 0)
+            return -errno;
+        if (RETRY(fcntl(fd, wait ? F_SETLKW : F_SETLK, &lock)) < 0)
             return errno == EACCES ? -EAGAIN : -errno;
         if (fstat(fd, &st) < 0)
             return -errno;

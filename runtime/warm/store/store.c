@@ -431,7 +431,7 @@ void store_count_use(const struct store *store, const char *name)
 {
     char file[STORE_FILE_NAME_SIZE];
     cleanup_fd int fd = openat(store->dir, store_file_name(name, STORE_USES, file),
-                               O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+                               O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (fd >= 0)
         (void)io_write_full(fd, "", 1);
 }
