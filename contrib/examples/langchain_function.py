@@ -18,9 +18,8 @@ class Scripted(GenericFakeChatModel):
 
 
 def python(code: str) -> str:
-    """Run Python code, and return what it prints."""
-    done = run_code(code, timeout_sec=30)
-    return done.stdout + done.stderr
+    """Run Python code. It can print, and end with an expression."""
+    return run_code(code, timeout_sec=30).to_text()
 
 
 call = {"name": "python", "args": {"code": "print(6 * 7)"}, "id": "1"}

@@ -11,9 +11,8 @@ from pysbx import run_code
 
 
 def python(code: str) -> str:
-    """Run Python code, and return what it prints."""
-    done = run_code(code, timeout_sec=30)
-    return done.stdout + done.stderr
+    """Run Python code. It can print, and end with an expression."""
+    return run_code(code, timeout_sec=30).to_text()
 
 
 def say(messages: list[ChatMessage], **options: Any) -> ChatMessage:
