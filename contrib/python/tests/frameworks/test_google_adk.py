@@ -91,6 +91,14 @@ async def test_a_warning_is_no_failure(stateful: bool) -> None:
 
 
 @pytest.mark.parametrize("stateful", [True, False])
+def test_a_model_reads_what_to_try_after_an_error(stateful: bool) -> None:
+    executor = PysbxCodeExecutor(stateful=stateful)
+    done = executor.execute_code(None, CodeExecutionInput("import jsn"))
+    assert done.stderr.endswith("Hint: module 'jsn' is not in the sandbox: did you mean 'json'?\n")
+    executor.close()
+
+
+@pytest.mark.parametrize("stateful", [True, False])
 def test_files(stateful: bool) -> None:
     executor = PysbxCodeExecutor(stateful=stateful, timeout_seconds=2)
     given = [File("a.csv", "YSxi"), File("b.csv", b"c,d")]

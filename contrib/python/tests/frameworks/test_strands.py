@@ -67,6 +67,12 @@ async def test_agent(sandbox: PysbxSandbox) -> None:
     assert model.read[2].count("text") >= 2
 
 
+async def test_a_model_reads_what_to_try_after_an_error(sandbox: PysbxSandbox) -> None:
+    model = Scripted(("python_repl", {"code": "import jsn"}))
+    await Agent(model=model, sandbox=sandbox, callback_handler=None).invoke_async("Begin.")
+    assert "did you mean" in model.read[1]
+
+
 async def test_sandbox(sandbox: PysbxSandbox) -> None:
     parts = [one async for one in sandbox.execute_streaming("echo out; echo err >&2; exit 3", env={"A": "b"})]
     assert {(one.stream_type, one.data) for one in parts if isinstance(one, StreamChunk)} == {

@@ -168,7 +168,7 @@ class Execution:
             said = unsaid(self)
             if self.timed_out and not said:  # the traceback is that of the interrupt
                 said = f"{self.error.type}: {self.error.message}"
-            parts += [said, f"Hint: {self.error.hint}" if self.error.hint else ""]
+            parts += [said, advice(self)]
         elif self.exit_code:
             parts.append(f"[exit code {self.exit_code}]")
         if self.left_out:
@@ -217,6 +217,11 @@ def unsaid(done: Execution) -> str:
         return said
     # The traceback of a session's timeout ends in KeyboardInterrupt.
     return last if done.timed_out else ""
+
+
+def advice(done: Execution) -> str:
+    """Return the hint of a run as a line for a model, or ""."""
+    return f"Hint: {done.error.hint}\n" if done.error is not None and done.error.hint else ""
 
 
 def as_text(value: object, what: str) -> str:

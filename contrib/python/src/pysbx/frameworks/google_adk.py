@@ -13,7 +13,7 @@ from google.adk.code_executors.code_execution_utils import CodeExecutionInput, C
 from google.adk.environment import BaseEnvironment, ExecutionResult
 from pydantic import Field, PrivateAttr, model_validator
 
-from pysbx.calls.execution import Execution, run_code, unsaid
+from pysbx.calls.execution import Execution, advice, run_code, unsaid
 from pysbx.calls.program import CommandTimeoutError, OutputLimitError
 from pysbx.frameworks.workspace import (
     KILLED,
@@ -115,7 +115,7 @@ class PysbxCodeExecutor(BaseCodeExecutor):
 
     @staticmethod
     def _result(done: Execution, more: str = "") -> CodeExecutionResult:
-        stdout, stderr = done.stdout, done.stderr + unsaid(done)
+        stdout, stderr = done.stdout, done.stderr + unsaid(done) + advice(done)
         # The framework calls the code failed if something is on stderr, and shows the model only that.
         said = stdout + (stderr or f"exit code {done.exit_code}\n" * bool(done.exit_code)) + more
         stdout, stderr = (stdout, said) if done.exit_code else (said, "")

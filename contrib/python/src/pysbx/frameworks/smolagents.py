@@ -14,7 +14,7 @@ from smolagents.remote_executors import RemotePythonExecutor
 from smolagents.tools import get_tools_definition_code
 from smolagents.utils import AgentError
 
-from pysbx.calls.execution import Execution, unsaid
+from pysbx.calls.execution import Execution, advice, unsaid
 from pysbx.calls.session import Sandbox
 from pysbx.errors import SandboxError
 from pysbx.options.keywords import SandboxOptions, Unpack
@@ -113,8 +113,7 @@ class PysbxExecutor(RemotePythonExecutor):
                 raise AgentError(f"The final answer cannot leave the sandbox: {error}", self.logger) from error
         if done.error is not None or done.exit_code:
             said = unsaid(done) or f"exit code {done.exit_code}\n"
-            hint = f"{done.error.hint}\n" if done.error is not None and done.error.hint else ""
-            raise self._failed(f"{done.stdout}\nExecuting code yielded an error:\n{done.stderr}{said}{hint}")
+            raise self._failed(f"{done.stdout}\nExecuting code yielded an error:\n{done.stderr}{said}{advice(done)}")
         return CodeOutput(self._value(done), done.stdout + done.stderr, is_final_answer=False)
 
     def _failed(self, said: str) -> AgentError:

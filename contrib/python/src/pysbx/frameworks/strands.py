@@ -16,7 +16,7 @@ from strands.vended_tools.file_editor import make_file_editor
 from strands.vended_tools.python_repl import make_python_repl
 from strands.vended_tools.shell import make_shell
 
-from pysbx.calls.execution import unsaid
+from pysbx.calls.execution import advice, unsaid
 from pysbx.calls.processes import Command
 from pysbx.calls.program import CommandTimeoutError
 from pysbx.frameworks.workspace import OUTPUT, Opened, Workspace, exec_async, in_thread, lost, run_async, shown
@@ -88,7 +88,7 @@ class PysbxSandbox(Opened, StrandsSandbox):
             return
         sandbox = self.workspace.sandbox
         done = await run_async(sandbox, code, timeout)
-        said = done.stderr + unsaid(done) * (not done.timed_out) + lost(sandbox)
+        said = done.stderr + unsaid(done) * (not done.timed_out) + advice(done) + lost(sandbox)
         if done.timed_out:
             raise StrandsTimeoutError(timeout, done.stdout, said)
         files = [OutputFile(name, content) for name, content in done.artifacts.items()]
