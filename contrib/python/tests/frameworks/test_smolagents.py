@@ -7,8 +7,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import threading
+import zipfile
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import PIL.Image
@@ -62,6 +64,34 @@ def test_tools_variables_and_state_travel(executor: PysbxExecutor) -> None:
     answer, model = solve(executor, "x = double(n)\nprint('x is', x)", "final_answer({'x': x, 't': (1, 2)})", n=21)
     assert answer == {"x": 42, "t": (1, 2)}
     assert "x is 42" in model.read[1]
+
+
+@tool
+def origins() -> str:
+    """Return where modules come from."""
+    import bs4
+    import docx  # type: ignore[import-not-found]
+
+    return str([vars(one)["origin"] for one in (bs4, docx)])
+
+
+def test_the_packages_of_a_tool_come_with_it(tmp_path: Path) -> None:
+    """Packages have other names than their modules. A module that is there needs none."""
+    for package, module in (("beautifulsoup4", "bs4"), ("python_docx", "docx")):
+        with zipfile.ZipFile(tmp_path / f"{package}-1-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{module}.py", f"origin = {package!r}")
+            about = f"{package}-1.dist-info"
+            wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+            wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{about}/RECORD", "")
+    executor = PysbxExecutor(wheels=str(tmp_path))
+    executor.sandbox.put({"docx.py": "origin = 'work'"})
+    executor.send_tools({"origins": origins})
+    assert executor("origins()").output == "['beautifulsoup4', 'work']"
+    with pytest.raises(AgentError, match="names and files of earlier steps are gone"):
+        executor("import os; os._exit(1)")
+    assert executor("origins()").output == "['beautifulsoup4', 'python_docx']"
+    executor.cleanup()
 
 
 @dataclasses.dataclass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import io
+import sys
 from typing import Any
 
 import PIL.Image
@@ -17,6 +19,7 @@ from smolagents.utils import AgentError
 from pysbx.calls.execution import Execution, advice, unsaid
 from pysbx.calls.session import Sandbox
 from pysbx.errors import SandboxError
+from pysbx.options.hints import package_of
 from pysbx.options.keywords import SandboxOptions, Unpack
 
 # The answer travels by the codec of sessions. That of smolagents imports PIL and numpy.
@@ -50,8 +53,21 @@ def _define(values: dict[str, Any]) -> None:
     vars(__main__).update(values)
 
 
+def _missing(modules: list[str]) -> list[str]:
+    """Return those that the session lacks, in the session."""
+    import importlib.util  # noqa: PLC0415 (it goes into the sandbox with the function)
+
+    return [name for name in modules if importlib.util.find_spec(name) is None]
+
+
 # They go by value: the sandbox does not have this module.
-_last.__module__ = _define.__module__ = "__main__"
+_last.__module__ = _define.__module__ = _missing.__module__ = "__main__"
+
+
+def _imported(code: str) -> list[str]:
+    """Return the modules that code imports at its top level, where the framework imports all that its tools need."""
+    nodes = [node for node in ast.parse(code).body if isinstance(node, ast.Import)]
+    return sorted({one.name.partition(".")[0] for node in nodes for one in node.names} - sys.stdlib_module_names)
 
 
 def _image(data: bytes) -> Any:
@@ -89,9 +105,13 @@ class PysbxExecutor(RemotePythonExecutor):
     def send_tools(self, tools: dict[str, Any]) -> None:
         """Define tools in the session, and install the packages that they import."""
         plain = {name: one for name, one in tools.items() if type(one) is not FinalAnswerTool}
-        needed = {name for one in plain.values() for name in one.to_dict()["requirements"]} - {"smolagents"}
-        self.installed_packages += self.install_packages(sorted(needed - {*self.installed_packages}))
-        self.run_code_raise_errors(f"{get_tools_definition_code(plain)}\n{FINAL_ANSWER}")
+        for one in plain.values():
+            one.to_dict()  # checks it
+        code = get_tools_definition_code(plain)
+        if modules := _imported(code):
+            packages = [package_of(name) for name in self.sandbox.call(_missing, modules)]
+            self.installed_packages += self.install_packages(packages)
+        self.run_code_raise_errors(f"{code}\n{FINAL_ANSWER}")
         self._tools = tools
 
     def send_variables(self, variables: dict[str, Any]) -> None:

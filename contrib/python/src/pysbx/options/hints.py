@@ -189,6 +189,12 @@ def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
     return closest(match["name"], names, cutoff=0.7)
 
 
+def package_of(module: str) -> str:
+    """Return the name of the package that has a module."""
+    top = module.partition(".")[0]
+    return PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
+
+
 def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     module = match["name"]
     top = module.partition(".")[0]
@@ -208,8 +214,7 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     if part or (top in sys.stdlib_module_names and top not in PACKAGES):
         return f"module '{module}' {NO_PART if part else PART_OF_PYTHON}"
     meant = "" if top in KNOWN_MODULES else closest(top, KNOWN_MODULES, cutoff=0.8)
-    package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
-    return f"module '{module}' is not in the sandbox: {meant or words.package(package)}"
+    return f"module '{module}' is not in the sandbox: {meant or words.package(package_of(module))}"
 
 
 def _not_installed(match: re.Match[str], names: Iterable[str]) -> str:
