@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from pysbx.service.connections.admission import caller
 from pysbx.service.connections.problems import REQUEST, Problem, meant
@@ -15,14 +15,14 @@ from pysbx.service.sandboxes.callbacks import Book, Callback, error_of, settle
 MAX_TOOLS = 100
 
 
-class Parameters(BaseModel):
-    """The parameters of a tool: a JSON schema."""
+class Parameters(Strict):
+    """The parameters of a tool: a JSON schema, which may have other members."""
 
     model_config = ConfigDict(extra="allow")
 
     type: str = "object"
-    properties: dict[str, dict[str, Any]] = {}
-    required: list[str] = []
+    properties: dict[str, dict[str, Any]] = Field(default={})
+    required: list[str] = Field(default=[])
 
 
 class Tool(Strict):
