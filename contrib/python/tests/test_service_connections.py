@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import resource
@@ -23,7 +24,7 @@ import pytest
 
 from pysbx.service.connections.access import Access, Address, listen
 from pysbx.service.connections.connection_limits import make_bounds
-from pysbx.service.connections.listener import GRACE_SEC, peer_of
+from pysbx.service.connections.listener import GRACE_SEC, Guest, Listener, peer_of
 from pysbx.service.connections.protocol import HEAD_SEC
 from pysbx.service.connections.rate import PATIENCE_SEC, RATE
 from pysbx.service.connections.slices import SLICE, TURN_SEC, Intake, Turns
@@ -430,3 +431,31 @@ def test_peers_are_addresses_networks_and_users(family: int, host: str, source: 
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert peer_of(ours) == f"user {os.getuid()}"
+
+
+class OtherProtocol(socket.socket):
+    """A socket of SCTP, or of MPTCP before Linux 6.0, as ListenStream= with SocketProtocol= makes it."""
+
+    def setsockopt(self, *_: object) -> None:
+        """Refuse an option of TCP."""
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+
+def test_a_socket_that_is_not_one_of_tcp_has_a_door() -> None:
+    welcomed = threading.Event()
+
+    def welcome(_: Listener) -> Guest:
+        welcomed.set()
+        return Guest()
+
+    async def serve(listener: socket.socket) -> None:
+        door = Listener(listener, make_bounds(8, 8, 8, 8, shared=True), welcome, refused=pytest.fail)
+        door.open()
+        with socket.create_connection(listener.getsockname()):
+            assert await asyncio.to_thread(welcomed.wait, 10)
+            door.close()
+
+    with OtherProtocol() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        asyncio.run(serve(listener))

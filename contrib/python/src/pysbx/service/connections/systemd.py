@@ -34,11 +34,8 @@ def inherited() -> socket.socket:
     found = socket.socket(fileno=os.dup(FIRST))
     os.close(FIRST)
     listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-    if (
-        found.type != socket.SOCK_STREAM
-        or not listens
-        or found.family not in (*(socket.AF_UNIX, socket.AF_INET, socket.AF_INET6),)
-    ):
+    families = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
+    if found.type != socket.SOCK_STREAM or not listens or found.family not in families:
         found.close()
         raise ValueError("listen: the socket of systemd is none of ListenStream= with Accept=no")
     return found
