@@ -401,6 +401,7 @@ def run_request(
         "analysis": analysis,
         "violations": options.violations,
         "name": file or NAME,
+        "is_file": bool(file),
         "argv": argv,
         "stdin": checked_input(stdin),
         "module": module,

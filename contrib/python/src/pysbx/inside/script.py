@@ -117,18 +117,18 @@ def execute(
     shown: str | bytes = "",
     notebook: bool = False,
     prompt: bool = False,
+    has_value: bool = True,
 ) -> str | None:
     """Execute source text and return the repr of its last expression, if it ends with one that is not None.
 
-    A file has no such value, as with `python3`: its repr could fail, print something or take long.
-
     Args:
         source: the text; bytes have an encoding as in a file.
-        name: its name in tracebacks. That of a file is an absolute path.
+        name: its name in tracebacks.
         scope: the names.
         shown: the text for tracebacks, if that is another one.
         notebook: whether it may await at its top level, and a semicolon at its end hides the value.
         prompt: whether the value gets the name `_`, as at a prompt.
+        has_value: whether there is a repr; of a program it could fail, print something or take long.
     """
     global _kept_flags  # noqa: PLW0603 (the state of a session)
     if isinstance(source, bytes):
@@ -138,7 +138,6 @@ def execute(
     # A last line without an end would move the carets of a traceback by one.
     text = _as_text(shown or source)
     linecache.cache[name] = (len(text), None, f"{text}\n".splitlines(keepends=True), name)
-    has_value = notebook or not os.path.isabs(name)
     last = tree.body.pop() if has_value and tree.body and isinstance(tree.body[-1], ast.Expr) else None
     flags = _kept_flags | (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if notebook else 0)
     body = _compiled(tree, name, "exec", flags) if tree.body else None
@@ -196,6 +195,7 @@ def _work(request: dict[str, Any], name: str) -> str | None:
             shown=request["original"],
             notebook=request.get("notebook", False),
             prompt=request.get("prompt", False),
+            has_value=request.get("notebook", False) or not request["is_file"],
         )
 
 
@@ -228,7 +228,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     name = request["name"] if module else next_name(request["name"])
     name = moved(name)
     sys.argv[:] = [moved(word) for word in request["argv"][:1]] + request["argv"][1:]
-    if os.path.isabs(name):  # it is a file's
+    if request["is_file"]:
         if module or has_own_directory():
             sys.path[: has_own_directory()] = [name if module else os.path.dirname(name)]
         main_module.set_file(name)

@@ -223,7 +223,7 @@ def _run(
             progress(text)
 
     run: Message = {"op": "run", "source": program, "name": command[0], "module": "", "stdin": b"", "argv": command}
-    run |= {"last": True, "display_limit": 0}
+    run |= {"is_file": False, "last": True, "display_limit": 0}
     with Container(made, listen, watch.cancel, keeps_files=False) as container:
         try:
             exchange(container, made, {"op": "put", "files": files}, last=False)
