@@ -1,4 +1,4 @@
-/* list: all containers below the state root. */
+/* list: the containers below the state root that have a name of a caller's. */
 #include <pwd.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -95,6 +95,12 @@ static int list_run(struct invocation *invocation, void *values, struct error *e
     ret = container_list(invocation->arena, invocation->runtime, &items, &count, err);
     if (ret < 0)
         return ret;
+    /* The builder of a snapshot is a container that no command takes. It ends with the one that it is for. */
+    size_t all = count;
+    count = 0;
+    for (size_t i = 0; i < all; i++)
+        if (record_check_id(items[i].record.id, NULL) == 0)
+            items[count++] = items[i];
     if (list->quiet)
         return print_names(items, count, err);
     return list->format == OUTPUT_JSON ? list_print_json(items, count, err)

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
 
@@ -37,10 +39,18 @@ static int lookup_by_name(const void *a, const void *b)
 static void list_one(struct arena *a, int root, const char *name, struct listed *items, size_t *count)
 {
     struct listed entry = {0};
+    struct stat st;
     cleanup_fd int dir = record_open_dir(root, name, NULL);
-    if (dir < 0 || record_read(a, dir, name, &entry.record, NULL) < 0)
+    if (dir < 0 || fstat(dir, &st) < 0)
         return;
-    entry.status = record_status(dir, &entry.record);
+    int ret = record_read(a, dir, name, &entry.record, NULL);
+    if (ret == 0) {
+        entry.status = record_status(dir, &entry.record);
+    } else {
+        entry.record =
+            (struct record){.id = arena_strdup(a, name), .bundle = "", .created = "", .owner = st.st_uid};
+        entry.status = ret == -ENOENT ? STATUS_CREATING : STATUS_DAMAGED;
+    }
     items[(*count)++] = entry;
 }
 

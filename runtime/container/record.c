@@ -582,7 +582,7 @@ const char *status_name(enum status status)
 {
     static const char *const names[] = {
         [STATUS_CREATING] = "creating", [STATUS_CREATED] = "created", [STATUS_RUNNING] = "running",
-        [STATUS_PAUSED] = "paused",     [STATUS_STOPPED] = "stopped",
+        [STATUS_PAUSED] = "paused",     [STATUS_STOPPED] = "stopped", [STATUS_DAMAGED] = "damaged",
     };
     return names[status];
 }

@@ -31,7 +31,14 @@ struct json_out;
 
 /* The status of a container at a moment. It is derived from the record, the process and its cgroup, and never
  * stored. */
-enum status { STATUS_CREATING, STATUS_CREATED, STATUS_RUNNING, STATUS_PAUSED, STATUS_STOPPED };
+enum status {
+    STATUS_CREATING,
+    STATUS_CREATED,
+    STATUS_RUNNING,
+    STATUS_PAUSED,
+    STATUS_STOPPED,
+    STATUS_DAMAGED
+};
 
 /* The record is written before the first side effect of create, and names all that will be made. So delete
  * --force can remove what a killed create left. It is written again with the pid. */

@@ -169,10 +169,24 @@ PYTHON
         sed "$damage" whole >"$record"
         fails 1 "end the processes of container 'box' and remove '$RUNTIME_STATE/box': the container's state record" runtime state box
         fails 1 "end the processes of container 'box' and remove '$RUNTIME_STATE/box': the container's state record" runtime delete --force box
+        expect 0 runtime list
+        [[ $output == *$'\nbox  0    damaged '* ]]
+        output_of=$(runtime list --format json)
+        python3 -c 'import json, sys; [one] = json.loads(sys.argv[1]); assert (one["id"], one["status"]) == ("box", "damaged")' "$output_of"
     done
     cp whole "$record"
     expect 0 runtime delete --force box
     check_untouched
+}
+
+@test "list: no builder of a snapshot, which is a container with a name that no command takes" {
+    make_bundle sleep 1000
+    runtime run --detach --bundle bundle box </dev/null >out 2>err 3>&-
+    mkdir "$RUNTIME_STATE/box:builder"
+    sed 's/^id .*/id box:builder/' "$RUNTIME_STATE/box/state" >"$RUNTIME_STATE/box:builder/state"
+    prints box runtime list --quiet
+    rm -r "$RUNTIME_STATE/box:builder"
+    expect 0 runtime delete --force box
 }
 
 @test "run: fifty at the same time" {
