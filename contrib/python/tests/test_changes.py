@@ -167,6 +167,27 @@ def test_a_fork_has_changes_of_its_own() -> None:
             assert fork.get("a") == b"one"
 
 
+def test_a_saved_session_knows_the_start(tmp_path: Path) -> None:
+    """Changes from before it was saved are committed after it was restored, also removals."""
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("a", "b", "gone"):
+        (project / name).write_text(f"{name}\n")
+    with Sandbox(warm="require") as session:
+        session.put_directory(project)
+        run(session, "open('a', 'w').write('A\\n'); import os; os.remove('gone')")
+        session.snapshot(tmp_path / "saved")
+    with Sandbox.restore(tmp_path / "saved") as session:
+        assert [(one.kind, one.path) for one in session.changes()] == [("changed", "a"), ("removed", "gone")]
+        assert "-a\n+A\n" in session.changes()[0].diff()
+        done = session.commit(project)
+        assert (done.written, done.removed, done.refused) == (("a",), ("gone",), {})
+        assert session.changes() == []
+    with Sandbox.restore(tmp_path / "saved") as session:
+        session.discard()
+        assert (session.get("a"), session.get("gone")) == (b"a\n", b"gone\n")
+
+
 def test_a_commit_leaves_out_what_is_excluded(tmp_path: Path) -> None:
     top = make_repository(tmp_path)
     with Sandbox() as session:

@@ -137,6 +137,17 @@ def test_a_file_that_was_changed_on_purpose_is_refused_or_harmless(session: Sand
         else:
             with Sandbox.restore(path) as restored:
                 assert value(restored, "x") == "1"
+    start = content["about"]["start"]
+    for files in (
+        7,
+        {"../outside": [1, b"", False, None]},
+        {"/etc/x": [1, b"", False, b"x"]},
+        {"a": [1, 9, False, None]},
+    ):
+        changed = {**content["about"], "start": {**start, "files": files}}
+        rewrite(path, first, msgpack.packb({**content, "about": changed}))
+        with pytest.raises(SandboxError, match="its files at the start cannot be read"):
+            Sandbox.restore(path)
     assert not outside.exists()
     assert own_containers() == 1
     content["about"]["worker"] = "other"

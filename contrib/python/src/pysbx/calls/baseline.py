@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # Bytes of contents that are kept, and of those that stay in memory.
 KEPT, IN_MEMORY = 512 << 20, 1 << 20
@@ -94,6 +95,34 @@ class Baseline:
         import hashlib  # noqa: PLC0415 (the same)
 
         return Known(len(content), hashlib.sha256(content).digest(), executable, offset)
+
+    def packed(self) -> dict[str, Any]:
+        """Return it as plain values, for the file of a saved session."""
+        files = {path: [*known[:-1], self.content(path)] for path, known in self.files.items()}
+        return {"keeps": self._keeps, "overflow": self.overflow, "files": files}
+
+    @classmethod
+    def unpacked(cls, found: Any) -> Baseline:
+        """Return it again. The file may say anything.
+
+        Raises:
+            ValueError: it cannot be read.
+        """
+        from pysbx.calls.execution import checked_files  # noqa: PLC0415 (a circle)
+
+        try:
+            made = cls(keeps=bool(found["keeps"]))
+            made.overflow = bool(found["overflow"])
+            if set(checked_files(dict.fromkeys(found["files"], b""))) != set(found["files"]):
+                raise ValueError("a path is not as checked_files has it")
+            for path, (size, digest, executable, content) in found["files"].items():
+                if isinstance(content, bytes):
+                    made.files[path] = made._known(content, bool(executable))
+                else:
+                    made.files[path] = Known(operator.index(size), memoryview(digest).tobytes(), bool(executable), -1)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError("it is damaged: its files at the start cannot be read") from error
+        return made
 
     def content(self, path: str) -> bytes | None:
         """Return the content of a file at the start, or None if it was not kept."""

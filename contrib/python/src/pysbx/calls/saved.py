@@ -83,7 +83,7 @@ class Saved:
         memory: bytes of the runtime's snapshot, which is first.
         rest: bytes that follow, with what else the worker in the sandbox wants back.
         sites: installed packages that were added to the session.
-        baseline: the files to which its changes are compared, if this program keeps the state.
+        baseline: the files to which its changes are compared.
         base: descriptor of the snapshot that has the pages which are not in the file, or -1; closed by close().
     """
 
@@ -313,7 +313,7 @@ def _kept(options: Options) -> dict[str, str]:
 
 def write(
     path: Path,
-    save: Callable[[int], Message],
+    save: Callable[[int], tuple[Message, Baseline]],
     options: Options,
     python: tuple[int, int] | None,
     most: float = math.inf,
@@ -322,7 +322,7 @@ def write(
 
     Args:
         path: of the file.
-        save: writes the memory to a descriptor, and returns the rest of the state.
+        save: writes the memory to a descriptor, and returns the rest of the state, and what baseline of Saved is.
         options: of the session.
         python: its version of Python.
         most: bytes that the file may have.
@@ -333,13 +333,14 @@ def write(
     try:
         check_replaceable(path)
         with _new_file(path) as descriptor:
-            state = save(descriptor)
+            state, start = save(descriptor)
             about = {
                 "made": time.time(),
                 "package": VERSION,
                 "worker": payload.directory().name,
                 "python": ".".join(map(str, python or ())),
                 "options": _kept(options),
+                "start": start.packed(),
             }
             memory, rest = _append(descriptor, about, state)
             if (size := memory + rest + FOOTER.size) > most:
@@ -452,9 +453,10 @@ def read(path: Path, options: Options, begin: Callable[[], object] | None = None
     """
     with _opened(path) as descriptor:
         footer = _footer(path, descriptor)
-        refusal = None
+        about, refusal = dict[str, Any](), None
         try:
-            _check_kept(path, _about(path, descriptor, footer), options)
+            about = _about(path, descriptor, footer)
+            _check_kept(path, about, options)
             if begin is not None:
                 _begin(begin)
         except SandboxError as error:  # a damaged file may say anything
@@ -463,7 +465,11 @@ def read(path: Path, options: Options, begin: Callable[[], object] | None = None
             raise _damaged(path, "it is damaged: its checksum")
         if refusal is not None:
             raise refusal
-        return Saved(os.dup(descriptor), footer.memory, footer.state)
+        try:
+            start = Baseline.unpacked(about.get("start"))
+        except ValueError as error:
+            raise _damaged(path, str(error)) from None
+        return Saved(os.dup(descriptor), footer.memory, footer.state, baseline=start)
 
 
 def describe(path: Path) -> Description:

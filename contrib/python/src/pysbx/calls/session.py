@@ -383,10 +383,10 @@ class Sandbox(Filed):
             self._exchange({"op": "list"})  # it has begun, and its version is known
             python = self._python
 
-        def save(descriptor: int) -> Message:
+        def save(descriptor: int) -> tuple[Message, Baseline]:
             copy = self._copy("saved", lasting=True)
             self._save(copy, descriptor, "saved")
-            return copy.state
+            return copy.state, copy.baseline
 
         saved.write(path, save, self.options, python, most)
 
