@@ -569,7 +569,7 @@ def test_a_request_and_its_run_are_spans_of_the_callers_trace(spans: Any) -> Non
             assert answer.json()["value"] == "42"
             with trace.get_tracer("program").start_as_current_span("program"):
                 for carried in ({}, headers):
-                    assert (await client.get("/v1/sessions", headers=carried)).status_code == 200
+                    assert (await client.get("/v1/sessions/0123456789abcdef", headers=carried)).status_code == 404
         await queue.put({"type": "lifespan.shutdown"})
         await life
 
@@ -577,10 +577,12 @@ def test_a_request_and_its_run_are_spans_of_the_callers_trace(spans: Any) -> Non
     run, request, *within, around = spans.get_finished_spans()
     assert (run.name, request.name) == ("sandbox", "POST /v1/run")
     assert request.attributes["http.response.status_code"] == 200
+    assert (request.attributes["url.path"], request.attributes["url.scheme"]) == ("/v1/run", "http")
     assert run.attributes["pysbx.outcome"] == "ok"
     assert {f"{span.context.trace_id:032x}" for span in (run, request)} == {trace_id}
     assert run.parent == request.context
     # The span of a program around the application has read the headers: what it asks for is below it.
     assert [(span.name, span.kind, span.parent) for span in within] == [
-        ("GET /v1/sessions", trace.SpanKind.INTERNAL, around.context)
+        ("GET /v1/sessions/{identifier}", trace.SpanKind.INTERNAL, around.context)
     ] * 2
+    assert [span.attributes["url.path"] for span in within] == ["/v1/sessions/012345…"] * 2  # as in the log

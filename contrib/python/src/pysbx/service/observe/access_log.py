@@ -92,7 +92,8 @@ class AccessLog:
             route, who = route_of(scope), caller.get()
             shown = SESSION.sub(r"\1…", clean(path))[:MAX_PATH]
             self._meters.answered(method, route, status, seconds)
-            answered(span, method, route, status, name_of(who))
+            url = {"url.path": shown, "url.scheme": scope.get("scheme") or "http"}
+            answered(span, method, route, status, {**url, "pysbx.caller": name_of(who)})
             self._audit.request(method, shown, status, caller=who, route=route, peer=scope.get("client") or None)
             why: dict[str, str] = {}
             if (problem := answered_with.get()) is not None:

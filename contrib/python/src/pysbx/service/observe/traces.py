@@ -34,7 +34,8 @@ def request_span(method: str, headers: Any) -> Iterator[Any]:
         return
     carrier = {name.decode(): value.decode("latin-1") for name, value in headers if name in CARRIED}
     tracer = trace.get_tracer("pysbx", VERSION)
-    context, kind = propagate.extract(carrier), trace.SpanKind.SERVER
+    context: Any = propagate.extract(carrier)
+    kind = trace.SpanKind.SERVER
     if trace.get_current_span().get_span_context().is_valid:
         # A program around the application traces this request already, and has read the headers.
         context, kind = None, trace.SpanKind.INTERNAL
@@ -42,13 +43,13 @@ def request_span(method: str, headers: Any) -> Iterator[Any]:
         yield span
 
 
-def answered(span: Any, method: str, route: str, status: int, caller: str) -> None:
-    """Note the answer to a request."""
+def answered(span: Any, method: str, route: str, status: int, more: Mapping[str, str]) -> None:
+    """Note the answer to a request, with more attributes."""
     if span is None or not span.is_recording():
         return
     span.update_name(f"{method} {route}")
     about = {"http.request.method": method, "http.route": route, "http.response.status_code": status}
-    span.set_attributes({**about, "pysbx.caller": caller})
+    span.set_attributes({**about, **more})
     if status >= SERVERS:
         span.set_status(trace.StatusCode.ERROR)
 
