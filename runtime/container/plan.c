@@ -41,8 +41,10 @@ int plan_read(struct arena *a, const struct create_options *options, struct plan
     int ret = io_read_file_at(a, AT_FDCWD, path, CONFIG_MAX, &text, &out->config_size);
     if (ret == -EFBIG)
         return error_text(err, ret, "'%s' is larger than %zu MiB", path, CONFIG_MAX >> 20);
+    if (ret == -EINVAL)
+        return error_text(err, -ENODEV, "'%s' is not a regular file", path);
     if (ret < 0)
-        return error_set(err, ret == -EINVAL ? -ENODEV : ret, "read '%s'", path);
+        return error_set(err, ret, "read '%s'", path);
     out->config = text;
     struct spec *spec;
     ret = spec_parse(a, text, out->config_size, &spec, err);

@@ -114,7 +114,9 @@ static int read_text(struct arena *a, const struct settings *kind, const char *p
         if (ret == -ENOENT || ret == -ENOTDIR)
             return -ENOENT;
     }
-    return ret < 0 ? error_set(err, ret == -EINVAL ? -ENODEV : ret, "read '%s'", path) : 0;
+    if (ret == -EINVAL)
+        return error_text(err, -ENODEV, "'%s' is not a regular file", path);
+    return ret < 0 ? error_set(err, ret, "read '%s'", path) : 0;
 }
 
 int settings_read(struct arena *a, const struct settings *kind, const char *path, bool root_of_host,

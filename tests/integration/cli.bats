@@ -393,6 +393,7 @@ PYTHON
     told "other config.json: line 2: parse error" --bundle bundle --config broken.json box
     echo '{"ociVersion": "1.0.0", "process": {"cwd": 5}}' >bundle/broken.json
     told "other config.json: process.cwd: expected a string" --bundle bundle --config broken.json box
+    told "other '/dev/fd/7' is not a regular file" --bundle bundle --config /dev/fd/7 box 7< <(cat bundle/config.json)
     configure 'config["annotations"] = {"run.pysbx.warm": "require"}; process["args"] = ["python3", "-i"]'
     rm log
     expect 1 runtime --log log --log-format json create --bundle bundle box
