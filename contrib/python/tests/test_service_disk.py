@@ -50,6 +50,22 @@ def test_a_full_disk_is_told_and_is_no_end(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_a_disk_that_cannot_be_written_is_no_mistake_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(tmp_path / "disk", "64m") as disk:
+        monkeypatch.setenv("XDG_STATE_HOME", str(disk))
+        with server(listen=f"unix:{tmp_path}/s", warnings=True, errors=True) as service:
+            session = "/v1/sessions/" + service.post("/v1/sessions").json()["id"]
+            assert service.post(f"{session}/snapshot", name="one").status_code == 201
+            subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+            answer = service.post(f"{session}/snapshot", name="two")
+            assert (answer.status_code, answer.json()["type"]) == (503, "urn:pysbx:problem:exhausted")
+            assert "Read-only file system" in answer.json()["detail"]
+            assert service.post(f"{session}/run", code="6 * 7").json()["value"] == "42"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
 def test_doctor_gives_its_whole_report_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with small_disk(tmp_path / "disk", "64k") as disk:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(disk))

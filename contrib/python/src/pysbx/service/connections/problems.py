@@ -101,8 +101,9 @@ PLAIN: Mapping[int, Kind] = {
     404: Kind("no-place", 404, "no such route", "GET /openapi.json lists the routes"),
     405: Kind("method", 405, "this route does not have this method", "GET /openapi.json lists the methods"),
 }
-# Errors of calls when the process or the machine has no descriptors, memory or disk space left: see errno(3).
-SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)
+# Errors of calls when the process or the machine has no descriptors, memory, disk space or disk that can be written:
+# see errno(3).
+SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 SHORT_RETRY_SEC = 2
 # The options that callers choose. A wrong value of another one is the administrator's.
 CHOSEN = ("", "profile", "dependencies", *(name for name, declared in OPTIONS.items() if declared.option.offered))
