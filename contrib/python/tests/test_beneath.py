@@ -93,3 +93,13 @@ def test_no_descriptor_stays_open(root: int, tmp_path: Path) -> None:
         with pytest.raises(NotADirectoryError):
             beneath.write_in_root(root, "/a/b/c/d", b"1")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_full_disk_is_an_error_that_names_the_file() -> None:
+    root = os.open("/dev", os.O_PATH | os.O_DIRECTORY)
+    try:
+        with pytest.raises(OSError, match="No space left") as caught:
+            beneath.write_in_root(root, "/full", b"text")
+    finally:
+        os.close(root)
+    assert caught.value.filename == "/full"

@@ -126,8 +126,11 @@ def write_in_root(root: int, path: str, content: bytes = b"") -> None:
         except FileExistsError:
             made = open_in_root(root, path, os.O_WRONLY | os.O_TRUNC if content else O_PATH)
     try:
-        if content:
-            os.write(made, content)
+        left = memoryview(content)
+        while left:
+            left = left[os.write(made, left) :]
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
     finally:
         os.close(made)
 
