@@ -315,6 +315,20 @@ def test_a_connection_that_is_not_accepted_at_first_is_later(limit: str, monkeyp
         attached.close()
 
 
+def test_a_reference_that_no_thread_serves_leaves_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with Sandbox() as session:
+        before = set((run_directory() / SOCKETS).iterdir())
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", fails)
+            with pytest.raises(SandboxError, match="can't start new thread"):
+                _ = session.reference
+        assert set((run_directory() / SOCKETS).iterdir()) == before
+        Sandbox.attach(session.reference).close()
+
+
 @pytest.mark.parametrize("reference", ["", "pysbx-1", "../x", "pysbx-" + "0" * 31 + "/", "pysbx-" + "A" * 32])
 def test_what_is_no_reference_is_refused(reference: str) -> None:
     with pytest.raises(ValueError, match="is not one of a session"):

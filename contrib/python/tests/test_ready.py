@@ -328,6 +328,23 @@ def test_a_fork_of_the_program_has_none_and_its_calls_have_their_own() -> None:
     assert one._usage is not None
 
 
+def test_calls_need_no_further_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready.close()
+    start = threading.Thread.start
+
+    def fails(thread: threading.Thread) -> None:
+        if thread.name == "pysbx-ready":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ready, "_thread", None)
+        patch.setattr(threading.Thread, "start", fails)
+        for _ in range(3):
+            assert run_code("print(6 * 7)").stdout == "42\n"
+    assert run_code("print(6 * 7)").stdout == "42\n"
+
+
 def test_it_is_removed_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared()
     monkeypatch.setattr(ready, "KEPT_SEC", 0.01)

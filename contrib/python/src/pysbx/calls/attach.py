@@ -147,10 +147,10 @@ class Reference:
             self._listener.bind(str(self._path))
             os.chmod(self._path, 0o600)
             self._listener.listen(MOST)
-        except OSError as error:
+            threading.Thread(target=self._accept, name="pysbx-attach", daemon=True).start()
+        except (OSError, RuntimeError) as error:  # the last: no thread is left
             self.close()
-            raise SandboxError(f"socket '{self._path}': {error.strerror}") from error
-        threading.Thread(target=self._accept, name="pysbx-attach", daemon=True).start()
+            raise SandboxError(f"socket '{self._path}': {getattr(error, 'strerror', error)}") from error
 
     def close(self) -> None:
         """End all connections; once more is no error."""

@@ -346,12 +346,14 @@ def _is_wanted(pool: _Pool) -> bool:
 
 
 def _start_thread() -> None:
-    """Start the thread if it does not run yet."""
+    """Start the thread if it does not run yet. Without it calls are slower: none is left, or the program ends."""
     global _thread  # noqa: PLW0603
     if _thread is None:
-        _thread = threading.Thread(target=_keep, name="pysbx-ready", daemon=True)
-        _thread.start()
-        atexit.register(close)
+        made = threading.Thread(target=_keep, name="pysbx-ready", daemon=True)
+        with contextlib.suppress(RuntimeError):
+            made.start()
+            _thread = made
+            atexit.register(close)
 
 
 def _next(now: float) -> tuple[_Pool | None, list[Container], float]:
