@@ -125,7 +125,7 @@ static const char *clone_hint(int errnum, int flags)
 {
     if (errnum == EPERM && (flags & CLONE_NEWUSER) != 0)
         return " (are unprivileged user namespaces switched off? see user.max_user_namespaces and "
-               "kernel.unprivileged_userns_clone)";
+               "kernel.unprivileged_userns_clone; after chroot(2) the kernel makes none)";
     if (errnum == ENOSPC || errnum == EUSERS)
         return " (a limit in /proc/sys/user/max_*_namespaces is reached)";
     if (errnum == EAGAIN)

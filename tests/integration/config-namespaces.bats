@@ -177,6 +177,14 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     is_refused "process.user.gid: 5000 is not mapped in the user namespace: linux.gidMappings lacks it"
 }
 
+@test "uidMappings: after chroot(2) the kernel makes no user namespace, and the error says so" {
+    needs_root "chroot requires CAP_SYS_CHROOT"
+    make_bundle_with 'user_namespace((0, 100000, 65536))' true
+    mkdir all
+    printf '%s\n' 'mount --rbind / all' "exec chroot all $RUNTIME --root $RUNTIME_STATE run --bundle $PWD/bundle box" >inside
+    fails 1 "after chroot(2) the kernel makes none): not permitted" unshare --mount sh -e inside </dev/null
+}
+
 @test "uidMappings: a namespace without an id 0 is made by the process' user, new or joined" {
     make_bundle sh -c 'id -u; id -g; stat -c %u:%g /dev/shm; touch /dev/shm/x; sleep 1000'
     if is_rootless; then
