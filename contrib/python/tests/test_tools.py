@@ -134,6 +134,21 @@ def test_a_tool_looks_like_the_function(session: Sandbox) -> None:
     )
 
 
+def test_a_tool_that_was_not_awaited_is_told() -> None:
+    async def fetch(name: str) -> dict[str, str]:
+        """Fetch."""
+        return {"name": name}
+
+    for code in (
+        "fetch('a')['name']",
+        "fetch('a').get('name')",
+        "len(fetch('a'))",
+        "import json; json.dumps(fetch('a'))",
+    ):
+        done = run_code(code, tools={"fetch": fetch})
+        assert done.error is not None and "called without `await`" in str(done.error.hint), code
+
+
 class Range(TypedDict, total=False):
     """Where to look."""
 

@@ -78,6 +78,7 @@ TO_INSTALL = (
 )
 OUTSIDE = "a package is missing or too old: {}"
 AWAIT = "await needs an `async def`: asyncio.run() calls that"
+NOT_AWAITED = "an async function, as some tools are, was called without `await`: write that before the call"
 NO_NETWORK = "the sandbox has no network: {network}"
 NOT_WRITTEN = "the file is too large, or its disk full: write less, or {written}"
 NO_SPACE = r".*(No space left on device|File too large)"
@@ -264,6 +265,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("NameError", r"name '__file__' is", "the program is in no file: files of a sandbox are in /work"),
     ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
     ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _unassigned),
+    *((kind, r".*\bcoroutine\b", NOT_AWAITED) for kind in ("TypeError", "AttributeError")),
     ("AttributeError", r"The '\.style' accessor requires (?P<name>\w+)", _missing_module),  # of pandas
     ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
     ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
