@@ -97,6 +97,26 @@ def test_a_token_with_many_requests_does_not_keep_out_another(tokens: str) -> No
         assert refused["detail"] == "12 of your requests are being worked on or wait, and others need the rest"
 
 
+def test_two_tokens_with_many_requests_do_not_keep_out_a_third(tmp_path: Path) -> None:
+    names = [TOKEN, OTHER, "a-third-token-for-tests"]
+    (tmp_path / "tokens").write_text("\n".join(names))
+    options = ("--token-file", str(tmp_path / "tokens"), "--at-once", "1", "--waiting", "7", "--drain", "0")
+    body = {"code": "import time; time.sleep(5)"}
+    with (
+        server(*options, listen="127.0.0.1:0", token=TOKEN) as service,
+        service.connect(names[1]) as second,
+        service.connect(names[2]) as third,
+        ThreadPoolExecutor(16) as pool,
+    ):
+        service.run("1")
+        for client, places in ((service.client, 6), (second, 2)):
+            many = [pool.submit(client.post, "/v1/run", json=body) for _ in range(8)]
+            wait_until(lambda many=many, places=places: sum(one.done() for one in many) >= 8 - places)
+        answer = third.get("/v1/sessions")
+        service.process.send_signal(signal.SIGTERM)
+    assert answer.status_code == 200, answer.text
+
+
 def test_of_two_places_a_token_gets_one(tokens: str) -> None:
     options = ("--token-file", tokens, "--at-once", "1", "--waiting", "1")
     with (

@@ -33,8 +33,8 @@ Check = Callable[[bytes], Awaitable[None]]
 BODY_SEC = PATIENCE_SEC
 SEND_SEC = 900.0
 RETRY_SEC = 2
-# Of all slots, for one caller of several: this part, but at least one.
-SHARE = 3 / 4
+# One caller of several has at most so many slots for each that is still free: alone, three quarters of all.
+SHARE = 3
 # Bytes of a request line with all headers. The server itself counts only those that have not come at once.
 MAX_HEAD = 16 * 1024
 # The part in front of a path if a client takes this server for a proxy: RFC 9112, section 3.2.2.
@@ -199,12 +199,12 @@ class Admission:
 
     def _check_slots(self, who: str) -> None:
         """Refuse a request if no slot is free, or if the rest of them is kept for other callers."""
-        most = max(1, int(self._slots * SHARE)) if self._access.are_several else self._slots
+        mine, left = self._taken[who], self._slots - self._taken.total() - 1
         busy = "requests are being worked on or wait"
-        if self._taken.total() >= self._slots:
+        if left < 0:
             raise Problem(BUSY, f"{self._slots} {busy}", retry_sec=RETRY_SEC)
-        if self._taken[who] >= most:
-            raise Problem(BUSY, f"{most} of your {busy}, and others need the rest", retry_sec=RETRY_SEC)
+        if self._access.are_several and mine and mine >= SHARE * left:
+            raise Problem(BUSY, f"{mine} of your {busy}, and others need the rest", retry_sec=RETRY_SEC)
 
     def _with_fields(self, who: str, send: Send) -> Send:
         """Return a function that sends answers with the header fields of a caller."""
