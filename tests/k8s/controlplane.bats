@@ -300,8 +300,8 @@ RULES
     until_true '[[ $(pool_pods | wc -l) == 3 ]]'
     install pool.replicas=3,token.value=0123456789abcdef upgrade
     [[ $(get secret pysbx-token --output='jsonpath={.data.token}' | base64 --decode) == 0123456789abcdef ]]
-    install pool.replicas=2,image.tag=2 upgrade
-    until_true '[[ $(get pods --output="jsonpath={.items[*].spec.containers[0].image}") == "localhost/pysbx:2 localhost/pysbx:2" ]]'
+    install pool.replicas=2,image.tag=0.3.0 upgrade
+    until_true '[[ $(get pods --output="jsonpath={.items[*].spec.containers[0].image}") == "localhost/pysbx:0.3.0 localhost/pysbx:0.3.0" ]]'
 }
 
 @test "autoscaling: the autoscaler scales the pool, and names the metric that this cluster does not have" {
