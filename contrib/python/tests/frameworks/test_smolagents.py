@@ -149,6 +149,17 @@ def test_values(executor: PysbxExecutor) -> None:
     assert picture.size == (1, 1)
 
 
+def test_a_figure_may_be_the_answer(executor: PysbxExecutor) -> None:
+    """The library of the sandbox is a small one of this test."""
+    program = (
+        "class Figure:\n"
+        f"    def savefig(self, file, format): file.write(__import__('base64').b64decode({PIXEL!r}))\n"
+        "Figure.__module__ = 'matplotlib.figure'\nfinal_answer(Figure())"
+    )
+    answer, _ = solve(executor, program)
+    assert answer.to_raw().size == (1, 1)
+
+
 def test_large_answer(executor: PysbxExecutor) -> None:
     assert solve(executor, "final_answer('x' * 300000)")[0] == "x" * 300000
 

@@ -35,13 +35,15 @@ IMAGES = ("image/png", "image/jpeg")
 
 
 def _last(name: str) -> Any:
-    """Return, in the session, the value of the code before, or the answer with which it has ended; an image as PNG."""
+    """Return, in the session, the value of the code before, or the answer that has ended it; a picture as PNG."""
     import __main__, builtins, io  # noqa: E401, I001, PLC0415 (they go into the sandbox with the function)
 
     found = __main__.FinalAnswerException.value if name == "answer" else builtins._  # type: ignore[attr-defined]
-    if type(found).__module__.startswith("PIL.") and hasattr(found, "save"):
+    library, _, _ = type(found).__module__.partition(".")
+    method = {"PIL": "save", "matplotlib": "savefig"}.get(library, "")
+    if hasattr(found, method):
         file = io.BytesIO()
-        found.save(file, "PNG")
+        getattr(found, method)(file, format="PNG")
         return "image", file.getvalue()
     return "value", found
 
