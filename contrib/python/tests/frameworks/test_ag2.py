@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import PurePosixPath
@@ -14,6 +15,7 @@ from ag2.events import ToolCallEvent
 from ag2.testing import TestConfig, TrackingConfig
 from ag2.tools import SandboxCodeTool, SandboxShellTool
 
+from pysbx.errors import SandboxError
 from pysbx.frameworks.ag2 import PysbxSandbox
 
 
@@ -58,3 +60,11 @@ async def test_sandbox(sandbox: PysbxSandbox) -> None:
     for path in ("/work/file", "../file"):
         with pytest.raises(ValueError, match="relative"):
             await sandbox.put_file(PurePosixPath(path), b"")
+
+
+async def test_a_sandbox_goes_on_after_a_command_that_kills_its_session(sandbox: PysbxSandbox) -> None:
+    await sandbox.exec(["sh", "-c", "(sleep 0.3; kill -9 2) >/dev/null 2>&1 &"])
+    await asyncio.sleep(1)
+    with pytest.raises(SandboxError, match="SIGKILL"):
+        await sandbox.exec(["true"])
+    assert (await sandbox.exec(["echo", "again"])).output == "again"

@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
 from langchain_tests.integration_tests import SandboxIntegrationTests
 
+from pysbx.errors import SandboxError
 from pysbx.frameworks.deepagents import PysbxBackend
+from pysbx.frameworks.workspace import Workspace
 
 
 class TestPysbx(SandboxIntegrationTests):
@@ -32,4 +35,17 @@ def test_limits() -> None:
         "permission_denied",
         "invalid_path",
     ]
+    backend.close()
+
+
+def test_a_backend_goes_on_after_a_command_that_kills_its_session() -> None:
+    backend = PysbxBackend()
+    before = backend.id
+    backend.execute("(sleep 0.3; kill -9 2) >/dev/null 2>&1 &")
+    time.sleep(1)
+    with pytest.raises(SandboxError, match="SIGKILL"):
+        backend.execute("true")
+    assert backend.execute("echo again").output == "again\n"
+    assert Workspace.attach(backend.id).exec("echo found").stdout == b"found\n"
+    assert backend.id != before
     backend.close()
