@@ -94,6 +94,18 @@ def test_the_packages_of_a_tool_come_with_it(tmp_path: Path) -> None:
     executor.cleanup()
 
 
+def test_what_has_no_source_stays_in_the_program(executor: PysbxExecutor) -> None:
+    """Such as a managed agent, or a tool of an MCP server: tools= of the executor names it."""
+    inner = CodeAgent([], Scripted("final_answer('seven')"), executor=executor, name="helper", description="Helps.")
+    with pytest.raises(ValueError, match=r"^helper: .*PysbxExecutor\(tools=\{'helper': …\}\)"):
+        CodeAgent([], Scripted("x = 1"), executor=executor, managed_agents=[inner]).run("Solve it.")
+    outer = PysbxExecutor(tools={"helper": inner})
+    model = Scripted("import os; os._exit(1)", "final_answer(helper('Count.'))")
+    answer = CodeAgent([double], model, executor=outer, managed_agents=[inner], max_steps=2).run("Solve it.")
+    assert "seven" in answer
+    outer.cleanup()
+
+
 @dataclasses.dataclass
 class Place:
     """A class of the program."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import base64
+import functools
 import io
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import PIL.Image
@@ -18,6 +20,7 @@ from smolagents.utils import AgentError
 
 from pysbx.calls.execution import Execution, advice, unsaid
 from pysbx.calls.session import Sandbox
+from pysbx.calls.tools import Tools
 from pysbx.errors import SandboxError
 from pysbx.options.hints import package_of
 from pysbx.options.keywords import SandboxOptions, Unpack
@@ -31,6 +34,7 @@ def final_answer(*arguments, _inner=globals().get("final_answer", lambda answer:
     FinalAnswerException.value = _inner(*arguments, **named)
     raise FinalAnswerException
 """
+STAYS = "{0}: its source does not go into the session; PysbxExecutor(tools={{'{0}': …}}) runs it in this program: {1}"
 IMAGES = ("image/png", "image/jpeg")
 
 
@@ -89,12 +93,17 @@ class PysbxExecutor(RemotePythonExecutor):
         logger: Any = None,
         *,
         sandbox: Sandbox | None = None,
+        tools: Tools | Mapping[str, Callable[..., Any]] | None = None,
         **options: Unpack[SandboxOptions],
     ) -> None:
-        """Take a session, or prepare one, and install packages into it. The logger is by default a new one."""
+        """Take a session, or prepare one, and install packages into it. The logger is by default a new one.
+
+        Tools and managed agents that tools= names, too, stay in this program, and code in the session calls them there.
+        """
         super().__init__(additional_imports or [], logger or AgentLogger(), allow_pickle=False)
-        self.sandbox = sandbox or Sandbox(**options)
-        self._options = None if sandbox else options  # of another session, while there may be one
+        self._make = functools.partial(Sandbox, tools=tools, **options)
+        self.sandbox = sandbox or self._make()
+        self._renews = sandbox is None  # while there may be another session
         self._tools: dict[str, Any] = {}
         self._variables: dict[str, Any] = {}
         self.installed_packages = self.install_packages(self.additional_imports)
@@ -106,9 +115,14 @@ class PysbxExecutor(RemotePythonExecutor):
 
     def send_tools(self, tools: dict[str, Any]) -> None:
         """Define tools in the session, and install the packages that they import."""
-        plain = {name: one for name, one in tools.items() if type(one) is not FinalAnswerTool}
-        for one in plain.values():
-            one.to_dict()  # checks it
+        host = self.sandbox._tools.tools.functions if self.sandbox._tools is not None else {}
+        plain = {name: one for name, one in tools.items() if type(one) is not FinalAnswerTool and name not in host}
+        for name, one in plain.items():
+            try:
+                one.to_dict()
+                get_tools_definition_code({name: one})
+            except ValueError as error:
+                raise ValueError(STAYS.format(name, error)) from error
         code = get_tools_definition_code(plain)
         if modules := _imported(code):
             packages = [package_of(name) for name in self.sandbox.call(_missing, modules)]
@@ -140,11 +154,11 @@ class PysbxExecutor(RemotePythonExecutor):
 
     def _failed(self, said: str) -> AgentError:
         """Return the error of a step. If its code has ended the session, a new one has the tools and variables."""
-        if self.sandbox.ended and self._options is not None:
-            options, self._options = self._options, None  # tools that end the session do so once
+        if self.sandbox.ended and self._renews:
+            self._renews = False  # tools that end the session do so once
             said += "\nThe session has ended: the names and files of earlier steps are gone."
             try:
-                self.sandbox = Sandbox(**options)
+                self.sandbox = self._make()
                 self.install_packages(self.installed_packages)
                 self.send_variables(self._variables)
                 self.send_tools(self._tools)
@@ -152,7 +166,7 @@ class PysbxExecutor(RemotePythonExecutor):
                 self.sandbox.close()  # the next step tries again
                 said += f"\nNo other one can be prepared: {error}"
             finally:
-                self._options = options
+                self._renews = True
         return AgentError(said, self.logger)
 
     def _fetch(self, name: str) -> Any:
@@ -173,5 +187,5 @@ class PysbxExecutor(RemotePythonExecutor):
 
     def cleanup(self) -> None:
         """End the session: CodeAgent.cleanup calls this."""
-        self._options = None
+        self._renews = False
         self.sandbox.close()
