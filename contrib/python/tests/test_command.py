@@ -148,6 +148,23 @@ def test_a_script_in_another_encoding_ends_as_with_python(tmp_path: Path, script
     assert "hint: save it as UTF-8, or name its encoding" in done.stderr
 
 
+def test_an_error_names_the_option_that_was_given(tmp_path: Path) -> None:
+    bad, good, missing = (str(tmp_path / name) for name in ("bad.txt", "good.txt", "none.txt"))
+    Path(bad).write_text("===bad\n")
+    Path(good).write_text("numpy\n")
+    for options, said in (
+        (["run", "--requirements", bad, "--with", "numpy", "-c", "1"], f"--requirements: '{bad}', line 1: "),
+        (["run", "--requirements", missing, "-c", "1"], f"--requirements: '{missing}': No such file"),
+        (["run", "--requirements", good, "--with", "===other", "-c", "1"], "--with: '===other' is not a requirement"),
+        (["run", "--with", "===bad", "-c", "1"], "--with: '===bad' is not a requirement"),
+        (["serve", "--best-effort", "--allow-package", "===bad"], "--allow-package: '===bad' is not a requirement"),
+        (["serve", "--best-effort", "--allow-package", "./x"], "--allow-package: "),
+    ):
+        done = pysbx(*options)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"pysbx: {said}"), done.stderr
+
+
 def test_a_file_without_end_is_read_up_to_a_bound(tmp_path: Path) -> None:
     """A stranger's file may have a hole of a terabyte, or be a device."""
     hole = tmp_path / "hole.py"

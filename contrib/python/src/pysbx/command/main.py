@@ -184,7 +184,7 @@ def _carry_out(arguments: argparse.Namespace) -> int:
             print(visible(error.output), file=sys.stderr)
         print(f"pysbx: {visible(str(error))}", file=sys.stderr)
     except (ValueError, TypeError) as error:  # before SandboxError, for SandboxOptionError is both
-        print(f"pysbx: {visible(spoken(str(error)))}", file=sys.stderr)
+        print(f"pysbx: {visible(spoken(str(error), arguments))}", file=sys.stderr)
         return 2
     except SandboxError as error:
         print(f"pysbx: {visible(str(error))}", file=sys.stderr)

@@ -45,11 +45,20 @@ def with_unit(metavar: str, kind: type) -> Callable[[str], Any]:
     return convert
 
 
-def spoken(message: str) -> str:
-    """Return the text of an error about a keyword of make_options with the name that the command line has for it."""
+def spoken(message: str, arguments: argparse.Namespace) -> str:
+    """Return the text of an error about a keyword of make_options with the name of the option that was given for it."""
     keyword, colon, rest = message.partition(":")
-    options = {declared.name: flag.name for declared, flag in FLAGS}
-    return f"{options.get(keyword, keyword)}{colon}{rest}"
+    flags = {declared.name: flag for declared, flag in FLAGS}
+    if (flag := flags.get(keyword)) is None:
+        return message
+    chosen = flag.name
+    if flag.also is not None:
+        given = getattr(arguments, keyword, None) or ()
+        # The text begins with the wrong value; otherwise the fault is in what the second option names.
+        itself = any(rest.startswith(f" {one!r}") for one in given)
+        in_file = any(one.startswith(flag.also.form.format("")) for one in given)
+        chosen = flag.also.name if in_file and not itself else chosen
+    return f"{chosen}{colon}{rest}"
 
 
 def _add_one(group: argparse._ActionsContainer, declared: Declared, flag: Flag) -> None:

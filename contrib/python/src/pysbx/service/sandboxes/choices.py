@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from pysbx.base.option_names import normal_name
+from pysbx.errors import SandboxOptionError
 from pysbx.options import profiles
 from pysbx.options.declaration import MIB
 from pysbx.options.keywords import OPTIONS
@@ -59,9 +60,13 @@ class Choices:
         self.base = replace(base, answer_limit=2 * artifact_mb * MIB)
         self.profiles = {name: profiles.load(name) for name in allowed_profiles}
         self.packages: dict[str, str] = {}
-        for requirement in map(normalise, packages):
+        for given in packages:
+            try:
+                requirement = normalise(given)
+            except SandboxOptionError as error:
+                raise ValueError(f"--allow-package: {str(error).partition(': ')[2]}") from error
             if not name_of(requirement):
-                raise ValueError(f"packages: '{requirement}' is a path, and callers ask for packages by name")
+                raise ValueError(f"--allow-package: '{requirement}' is a path, and callers ask for packages by name")
             self.packages[name_of(requirement)] = requirement
         self._seen: set[tuple[Any, ...]] = set()
         self._lock = threading.Lock()
