@@ -339,7 +339,7 @@ def test_kernels_are_listed_and_removed(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["kernel", "list", *where]) == 0
     assert capsys.readouterr().out == "one  Python in a sandbox (one)\n"
     assert main(["kernel", "uninstall", "other", *where]) == 2
-    assert main(["kernel", "uninstall", "one", *where]) == 0
+    assert main(["kernel", "uninstall", "--name", "one", *where]) == 0
     assert [path.name for path in other.parent.iterdir()] == ["other"]
     capsys.readouterr()
     assert main(["kernel", "list", *where]) == 0

@@ -35,7 +35,10 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
         action = actions.add_parser(name, help=text)
         action.add_argument("--prefix", metavar="DIR", help="of kernels that were installed with it")
         if name == "uninstall":
-            action.add_argument("kernel", metavar="NAME", help="its name, as `kernel list` shows it")
+            which = action.add_mutually_exclusive_group(required=True)
+            by_place: dict[str, Any] = {"nargs": "?", "default": argparse.SUPPRESS}  # or the absent one would count
+            which.add_argument("kernel", metavar="NAME", help="its name, as `kernel list` shows it", **by_place)
+            which.add_argument("--name", dest="kernel", metavar="NAME", help="the same, as for install")
         action.set_defaults(function=function)
     start = actions.add_parser("run", help="be a kernel: Jupyter calls this")
     start.add_argument("-f", dest="connection", required=True, metavar="FILE", help="the connection file")
