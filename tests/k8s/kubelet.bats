@@ -185,6 +185,23 @@ forward_to() {
     wait_until curl --silent --fail http://127.0.0.1:8888/healthz
 }
 
+# Print the status of a request with a token.
+status_for() {
+    curl --silent --output answer --write-out '%{http_code}' --header "Authorization: Bearer $1" http://127.0.0.1:8888/v1/sessions
+}
+
+@test "a Secret of the chart that has changed: the pod knows its token and no longer the old one, without a restart" {
+    start_pool
+    forward_to "pod/$pod"
+    [[ $(status_for "$TOKEN") == 200 && $(status_for another-token-for-tests) == 401 ]]
+    kubectl "${IN[@]}" patch secret pysbx-token --type merge --patch '{"stringData": {"token": "another-token-for-tests"}}'
+    wait_until '[[ $(status_for another-token-for-tests) == 200 ]]'
+    [[ $(status_for "$TOKEN") == 401 ]]
+    [[ $(member_of "$pod" '.status.containerStatuses[0].restartCount' "${IN[@]}") == 0 ]]
+    kill "$forward"
+    helm uninstall pysbx --wait --timeout "${PATIENCE}s" >/dev/null
+}
+
 @test "a pod of the chart, with a user namespace of its own: a thousand sandboxes, each with the right answer" {
     start_pool
     [[ $(member_of "$pod" .spec.hostUsers "${IN[@]}") == false ]]
