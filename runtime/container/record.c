@@ -120,6 +120,13 @@ const char *record_companion_id(struct arena *a, const char *id)
                         hash);
 }
 
+int record_check_new(int rootfd, const char *id, struct error *err)
+{
+    if (faccessat(rootfd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return error_text(err, -EEXIST, "container '%s' already exists", id);
+    return 0;
+}
+
 int record_make_dir(int rootfd, const char *id, struct error *err)
 {
     if (mkdirat(rootfd, id, 0700) < 0) {

@@ -97,6 +97,9 @@ int record_check_id(const char *id, struct error *err);
  * contains a colon. It is short enough to name a directory. */
 const char *record_companion_id(struct arena *a, const char *id);
 
+/* Return -EEXIST with a message if the name of a container is taken. */
+int record_check_new(int rootfd, const char *id, struct error *err);
+
 /* Make the container's directory. Return its descriptor or a negative errno; -EEXIST with a message if the
  * name is taken. */
 int record_make_dir(int rootfd, const char *id, struct error *err);

@@ -345,6 +345,8 @@ start_second_thread() {
     create_box
     runtime pause box
     fails 1 "cannot start container 'box': it is paused" timeout 60 "$RUNTIME" start box
+    # Not that its cgroup is frozen.
+    fails 1 "container 'box' already exists" runtime create --bundle bundle box
     runtime resume box
     expect 0 runtime start box
     wait_for grep -q started out
