@@ -44,19 +44,24 @@ missing = os.path.abspath("missing")'
     done
 }
 
-@test "an object that only passes for a class, or for one that it cannot load yet, as Django's settings, is watched as an object" {
-    module alias.py <<<'import itertools, time
+@test "an object that only passes for a class, a module (of cffi), or one that it cannot load yet (Django's settings) is watched as an object" {
+    module alias.py <<<'import itertools, sys, time
 class Alias:
     __class__ = property(lambda self: type)
+class Library:
+    __slots__, __class__ = "call", property(lambda self: type(sys))
 class Lazy:
     __class__ = __dict__ = property(lambda self: 1 / 0)
 kept, lazy, given, when = Alias(), Lazy(), None, int(time.time())
-held = itertools.repeat(lazy)'
+held, library = itertools.repeat(lazy), Library()
+library.call = len
+sys.modules["alias.library"] = library'
     module gives.py <<<'import alias
+from alias.library import call
 alias.given = alias.Lazy()'
     preload "alias gives"
-    same -c 'import alias; print(isinstance(alias.kept, type), alias.given); import gives; print(type(alias.given))'
-    output_is $'True None\n<class \'alias.Lazy\'>'
+    same -c 'import alias; print(isinstance(alias.kept, type), alias.given); import gives; print(type(alias.given), gives.call("ab"))'
+    output_is $'True None\n<class \'alias.Lazy\'> 2'
 }
 
 @test "code that imports have generated runs: callbacks of ctypes, output of a compiler" {

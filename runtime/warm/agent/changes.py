@@ -240,7 +240,7 @@ class Contents:
     def note(self, name: str) -> None:
         """Note the content of a module, of its classes, and of the objects in its variables, unless it is noted."""
         module = sys.modules.get(name)
-        if name in self.noted or not isinstance(module, MODULE_TYPE) or name in UNWATCHED:
+        if name in self.noted or not issubclass(type(module), MODULE_TYPE) or name in UNWATCHED:
             return
         if self.modules is not None and name not in self.modules:
             return
@@ -251,7 +251,7 @@ class Contents:
             self.add(ENVIRONMENT, posix.environ, name, "environ")
         inner = [part for other, part in list(sys.modules.items()) if other.startswith(f"{name}.")]
         for part in [module, *(inner if len(inner) <= WITH_SUBMODULES else ())]:
-            if isinstance(part, MODULE_TYPE):
+            if issubclass(type(part), MODULE_TYPE):  # an object may call a module its class, as those of cffi do
                 self.add_module(name, part)
         for number, functions in enumerate(self.settings.get(name, ())):
             own = [function_of(sys.modules[name], function) for function in functions]

@@ -104,7 +104,7 @@ def referents(thing: "Any") -> "list[Any]":
 
 
 def variables_of(module: object) -> "dict[str, Any]":
-    return vars(module) if isinstance(module, MODULE_TYPE) else {}
+    return vars(module) if issubclass(type(module), MODULE_TYPE) else {}
 
 
 class Values:
