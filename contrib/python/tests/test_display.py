@@ -155,6 +155,14 @@ def test_libraries_of_notebooks(preload: list[str], virtualenv: str) -> None:
         assert "text/plain" in figure
 
 
+@pytest.mark.parametrize("preload", [[], ["PIL.ImageShow"]], ids=str)
+def test_images_that_pillow_shows_are_displayed(preload: list[str], virtualenv: str) -> None:
+    source = "from PIL import Image\nfor size in ((2, 1), (1, 2)): Image.new('RGB', size).show()"
+    done = run_code(source, virtualenv=virtualenv, memory_mb=1024, preload=preload)
+    assert (done.error, done.stderr) == (None, "")
+    assert ["image/png" in image for image in done.displays] == [True, True]
+
+
 def test_bundles_are_bounded() -> None:
     source = "class Large:\n  def __repr__(self): return 'large'\n  def _repr_html_(self): return 'x' * 1_000_000\n"
     done = run_code(f"{source}for _ in range(3): display(Large())", answer_limit=5_000_000)

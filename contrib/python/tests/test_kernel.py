@@ -133,6 +133,8 @@ def test_figures_and_tables_are_in_the_notebook(sand: Kernel) -> None:
     assert "image/png" in sand.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()")["data"][-1]
     assert "image/png" in sand.run("%matplotlib inline\nplt.plot([2, 1]);")["data"][-1]
     assert "image/png" in sand.run("%matplotlib\nplt.plot([2, 1]);")["data"][-1]  # which takes that of the settings
+    image = sand.run("from PIL import Image; Image.new('RGB', (2, 1)).show()")["data"][0]
+    assert "image/png" in image
     table = sand.run("import pandas; pandas.DataFrame({'a': [1]})")["data"][0]
     assert "<table" in table["text/html"]
     shown = sand.run("from IPython.display import HTML, display; display(HTML('<b>bold</b>'))")["data"][0]

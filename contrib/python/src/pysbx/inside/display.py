@@ -241,6 +241,17 @@ def change_plotly(module: Any) -> None:
     replace(module, "show", _shower)
 
 
+def change_pillow(module: Any) -> None:
+    """Change PIL.ImageShow: no program of the sandbox has a screen to show an image on, so it is displayed."""
+
+    class Viewer(module.Viewer):  # type: ignore[misc]
+        def show_image(self, image: Any, **_options: Any) -> int:
+            builtins.display(image)  # type: ignore[attr-defined]  # this one, or IPython's in a kernel
+            return 1
+
+    module.register(Viewer, 0)
+
+
 def widen_pandas(module: Any) -> None:
     """Change the defaults of pandas.core.config_init: otherwise a printed table lacks columns and text."""
     # Not by set_option(), which looks at all options, so that each process of a snapshot gets copies of their pages.
@@ -254,6 +265,11 @@ def widen_polars(module: Any) -> None:
         os.environ.setdefault(f"POLARS_{name}", str(value))
 
 
-PATCHES = {"IPython.core.display_functions": change_ipython, "plotly.io._renderers": change_plotly}
+PILLOW = {"PIL.ImageShow": change_pillow}
+PATCHES = {
+    "IPython.core.display_functions": change_ipython,
+    "plotly.io._renderers": change_plotly,
+    **PILLOW,
+}
 # Not at a prompt, whose reader has a terminal.
 TABLES = {"pandas.core.config_init": widen_pandas, "polars.config": widen_polars}

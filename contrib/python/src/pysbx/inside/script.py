@@ -244,7 +244,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         with suppress(OSError):  # it leads a session of its own
             os.setpgid(0, 0)  # ipykernel interrupts the processes of its group, if it leads one
         notebook.hints.update(request["hints"])
-        patches.install({**pools.PATCHES, **notebook.PATCHES})
+        patches.install({**pools.PATCHES, **notebook.PATCHES, **display.PILLOW})
     else:
         patches.install(PROMPT_PATCHES if request.get("prompt") else PATCHES)
     display.begin(request["display_limit"])
