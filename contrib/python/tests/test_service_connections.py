@@ -332,6 +332,17 @@ def test_more_connections_than_there_may_be(tmp_path: Path) -> None:
         assert b"8, which is the most" in found
 
 
+def test_a_connection_that_gives_its_place_away_before_its_first_request_gets_an_answer(tmp_path: Path) -> None:
+    with at_port(tmp_path, "serve", "--connections", "8") as service, ExitStack() as held:
+        oldest, *_ = [held.enter_context(connect(service)) for _ in range(8)]
+        time.sleep(2 * GRACE_SEC)
+        assert ask(service)[0].startswith(b"HTTP/1.1 200 ")
+        found = oldest.recv(1 << 16)
+        assert found.startswith(b"HTTP/1.1 429 ")
+        assert b"urn:pysbx:problem:too-many-connections" in found
+        assert b"\r\nRetry-After: " in found
+
+
 def cpu_of(pid: int) -> float:
     """Return the CPU time that a process has used, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

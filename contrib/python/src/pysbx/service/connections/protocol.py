@@ -18,8 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from pysbx.service.connections.admission import MAX_HEAD, Message, Receive, Scope, Send
-from pysbx.service.connections.listener import Guest, Listener
-from pysbx.service.connections.problems import MALFORMED, SLOW, Problem
+from pysbx.service.connections.listener import RETRY_SEC, Guest, Listener
+from pysbx.service.connections.problems import CONNECTIONS, MALFORMED, SLOW, Problem
 from pysbx.service.connections.rate import Rate
 from pysbx.service.connections.slices import Intake
 
@@ -84,7 +84,7 @@ class Protocol(H11Protocol, Guest):
         self._intake = Intake(cast("asyncio.Transport", transport), self._door.turns, self._take)
         super().connection_made(cast("asyncio.Transport", self._intake))
         if self._has_left:
-            self.transport.abort()
+            self.leave()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note the end of the connection."""
@@ -100,8 +100,11 @@ class Protocol(H11Protocol, Guest):
     def leave(self) -> None:
         """Close the connection at once, even if no request has begun."""
         self._has_left = True
-        if self.transport is not None:
-            self.transport.abort()
+        if self.transport is None:
+            return
+        if self.cycle is None and not self._upgraded:  # its first request is on the way, and its client reads an answer
+            self._refuse(Problem(CONNECTIONS, "others wait for its place", retry_sec=RETRY_SEC))
+        self.transport.abort()
 
     def check(self, now: float) -> None:
         """Close the connection if it has kept the server waiting for too long."""
