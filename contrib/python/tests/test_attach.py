@@ -116,9 +116,9 @@ def test_errors_arrive_with_their_classes_and_attributes(session: Sandbox) -> No
             attached.run("1")
         attached.resume()
         assert attached.run("1").value == "1"
-        for use in (attached.fork, lambda: attached.call(len, "x")):
+        for refused in (attached.fork, lambda: attached.call(len, "x")):
             with pytest.raises(SandboxError, match="only the process that has started the session"):
-                use()
+                refused()
         with pytest.raises(ValueError, match="timeout_sec"):
             attached.run("1", timeout_sec=-1)
     for use in (lambda: attached.run("1"), attached.files):

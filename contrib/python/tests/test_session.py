@@ -385,7 +385,7 @@ def test_nothing_runs_for_an_unknown_result() -> None:
 
     with Sandbox() as session:
         with pytest.raises(ValueError, match="'typed', 'pickle'"):
-            session.call(leave, result="pickled")  # type: ignore[arg-type]
+            session.call(leave, result="pickled")  # type: ignore[call-overload]
         assert session.files() == {}
         session.call(leave)
         assert session.files() == {"trace": 0}

@@ -47,6 +47,10 @@ class Counter:
         return number + 1
 
 
+async def later_(number: int) -> int:
+    return number
+
+
 async def main() -> float:
     return await half(await later(1))
 
@@ -58,7 +62,11 @@ six: float = asyncio.run(main())
 done: Execution = run_code("1", files={Path("a.txt"): "x"}, argv=[Path("a.txt")])
 run_code("1", files={"a.txt": "x", "b.bin": b"y"})
 with Sandbox() as session:
-    seven: Execution = session.run("1")
+    seven: str = session.call("a".replace, "a", "b")
+    eight: list[int] = session.call(sorted, [2, 1], result="pickle")
+    nine: Path = session.call(Path, "a", types=[Path])
+    ten: Execution = session.run("1")
+    eleven: int = session.call(later_, 1)
 
 
 def mine(source: str, **options: Unpack[SandboxOptions]) -> str:
@@ -81,6 +89,7 @@ WRONG = (
     ("Sandbox(warm='yes')", "expected \"Literal['auto', 'require', 'off']\""),
     ("sandbox(timeout=5)", 'Unexpected keyword argument "timeout"'),
     ("sandbox_async(cpus='2')", "No overload variant"),
+    ("one.call(len)", "No overload variant"),
     ("Sandbox(session=True)", 'Unexpected keyword argument "session"'),
     ("mine('1', file='x')", 'Unexpected keyword argument "file" for "mine"'),
 )

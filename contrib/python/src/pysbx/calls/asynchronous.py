@@ -233,12 +233,31 @@ class AsyncSandbox(Handle):
     pause = _in_thread(Sandbox.pause)
     resume = _in_thread(Sandbox.resume)
 
+    @overload
+    async def call(
+        self,
+        function: Callable[..., T],
+        /,
+        *arguments: Any,
+        result: Result,
+        types: Iterable[type] = ...,
+        **named: Any,
+    ) -> T: ...
+    @overload
+    async def call(self, function: Callable[..., T], /, *arguments: Any, types: Iterable[type], **named: Any) -> T: ...
+    @overload
+    async def call(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /, *arguments: P.args, **named: P.kwargs
+    ) -> T: ...
+    @overload
+    async def call(self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T: ...
     async def call(
         self,
         function: Callable[..., Any],
+        /,
         *arguments: Any,
-        result: Result = "typed",
-        types: Iterable[type] = (),
+        result: Any = "typed",
+        types: Any = (),
         **named: Any,
     ) -> Any:
         """Call a function in the session: see Sandbox.call."""

@@ -7,9 +7,9 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from pysbx.base.handles import Handle
 from pysbx.base.option_names import current
@@ -56,6 +56,8 @@ PATIENCE_SEC = 3.0
 OWN_SEC = 30.0
 INTERRUPTED = "KeyboardInterrupt"
 Hears = Callable[[str], None]
+P = ParamSpec("P")
+T = TypeVar("T")
 # The requests that carry out code, which can be interrupted; and those whose outcome is an Execution.
 REPORTED = ("run", "shell")
 CODE = (*REPORTED, "call", "complete")
@@ -605,12 +607,29 @@ class Core(Handle, ABC):
         request = command_request("program", command, self.options, cwd, env) | {"merged": merged}
         return Program(self._open(request, "the program cannot be started", socket.SOCK_SEQPACKET))
 
+    @overload
+    def call(
+        self,
+        function: Callable[..., T],
+        /,
+        *arguments: Any,
+        result: Result,
+        types: Iterable[type] = ...,
+        **named: Any,
+    ) -> T: ...
+    @overload
+    def call(self, function: Callable[..., T], /, *arguments: Any, types: Iterable[type], **named: Any) -> T: ...
+    @overload
+    def call(self, function: Callable[P, Coroutine[Any, Any, T]], /, *arguments: P.args, **named: P.kwargs) -> T: ...
+    @overload
+    def call(self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T: ...
     def call(
         self,
         function: Callable[..., Any],
+        /,
         *arguments: Any,
-        result: Result = "typed",
-        types: Iterable[type] = (),
+        result: Any = "typed",
+        types: Any = (),
         **named: Any,
     ) -> Any:
         """Call a function in the session and return what it returns; see call.call.
