@@ -242,11 +242,10 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
     out->root = record_open_root(record_root(&out->arena, rt->root), makes, err);
     if (out->root < 0 && makes)
         return out->root;
-    /* Later errors would be about what the other container uses, such as its cgroup, which may be frozen. */
-    int ret = makes ? record_check_new(out->root, options->id, err) : 0;
-    if (ret < 0)
-        return ret;
-    ret = plan_make(&out->arena, rt, options, source, out->root, &out->plan, err);
+    int ret = plan_make(&out->arena, rt, options, source, out->root, &out->plan, err);
+    /* The error may be about what another container of that name uses, such as its frozen cgroup. */
+    if (ret < 0 && makes && record_check_new(out->root, options->id, err) < 0)
+        return err->code;
     if (ret < 0 || !makes)
         return ret;
     log_step("plan", out->plan.bundle);
