@@ -44,12 +44,14 @@ static void list_one(struct arena *a, int root, const char *name, struct listed 
     if (dir < 0 || fstat(dir, &st) < 0)
         return;
     int ret = record_read(a, dir, name, &entry.record, NULL);
+    if (ret == -ENOENT) /* it is being made or removed */
+        return;
     if (ret == 0) {
         entry.status = record_status(dir, &entry.record);
     } else {
         entry.record =
             (struct record){.id = arena_strdup(a, name), .bundle = "", .created = "", .owner = st.st_uid};
-        entry.status = ret == -ENOENT ? STATUS_CREATING : STATUS_DAMAGED;
+        entry.status = STATUS_DAMAGED;
     }
     items[(*count)++] = entry;
 }

@@ -19,9 +19,8 @@ struct listed {
     struct record record;
     enum status status;
 };
-/* Return all containers below the state root in *items, sorted by name, in the arena. Of one whose record
- * cannot be read, name, owner and STATUS_DAMAGED are known; a record that is not there yet means
- * STATUS_CREATING. Return 0 or a negative errno. */
+/* Return the containers below the state root that have a record in *items, sorted by name, in the arena. Of
+ * one whose record cannot be read, name, owner and STATUS_DAMAGED are known. Return 0 or a negative errno. */
 int container_list(struct arena *a, const struct runtime_options *rt, struct listed **items, size_t *count,
                    struct error *err);
 /* Do the same below a state root that is already open. */
