@@ -37,6 +37,19 @@ struct warm_memory {
     uint64_t count, ranges; /* an array of struct warm_range, in any order */
 };
 
+/* Return the bytes of a block that glibc has mapped for malloc(3), if these are its first two words. The
+ * first is the size of the block before, 0. The second is its own, with a bit for such blocks. Since
+ * glibc 2.43 that is without these words. `most`: bytes that it can have. Otherwise return 0. A pool of the
+ * interpreter begins differently. */
+static inline uint64_t warm_mapped_block(const uint64_t words[2], uint64_t page, uint64_t most)
+{
+    const uint64_t header = 2 * sizeof(*words), size = words[1] & ~7ULL;
+    const uint64_t whole = (size + header) / page * page;
+    return words[0] == 0 && (words[1] & 7) == 2 && (size == whole || size + header == whole) && whole <= most
+               ? whole
+               : 0;
+}
+
 /* A program that waits until its container is saved has this in the sixth argument of ppoll(2), which has
  * five. In the fifth, which counts only with a fourth, it has the address of a text: why it could not be
  * saved when it was last asked, or 0. */

@@ -97,6 +97,20 @@ def test_the_number_and_size_of_checkpoints_are_bounded(
     assert value(session, "1") == "1"
 
 
+def test_forks_share_large_blocks_until_they_write_or_resize_them(session: Sandbox) -> None:
+    value(session, "data = bytes(range(251)) * 160000; size = len(data); grown, cut = bytearray(data), bytearray(data)")
+    rollup = "{l.split()[0]: int(l.split()[1]) << 10 for l in open('/proc/self/smaps_rollup') if l.endswith('kB\\n')}"
+    with session.fork() as fork, fork.fork() as second:
+        for one in fork, second:
+            value(one, "sum(data[::4096])")
+            shared = f"(lambda found: found['Anonymous:'] < size < found['Rss:'])({rollup})"
+            assert value(one, shared) == "True"
+            value(one, "del cut[size // 2:]; cut.extend(data); grown.extend(data); grown[0] = 7")
+            assert value(one, "cut[:size // 2] == data[:size // 2] and cut[size // 2:] == data") == "True"
+            assert value(one, "grown[1:size] == data[1:] and grown[size:] == data and grown[0]") == "7"
+    assert value(session, "grown == cut == data") == "True"
+
+
 def test_several_forks_share_one_file_of_memory(session: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     value(session, "x = [str(n) for n in range(200000)]; y = 0")
     saves: list[int] = []

@@ -127,18 +127,9 @@ static void *allocate_raw(void *context, size_t size)
     return block;
 }
 
-/* Return the bytes of a block that glibc has mapped for malloc(3), if one begins at this page. It begins with
- * the size of the block before, which is 0, and its own size with a bit for such blocks. Since glibc 2.43 the
- * size is without the header. A pool of the interpreter begins otherwise. */
 static uint64_t mapped_block(uint64_t address, uint64_t end)
 {
-    enum { HEADER = 16 };
-    const uint64_t *words = (const uint64_t *)address, size = words[1] & ~7ULL;
-    const uint64_t whole = (size + HEADER) / PAGE * PAGE;
-    return words[0] == 0 && (words[1] & 7) == 2 && (size == whole || size + HEADER == whole) &&
-                   whole <= end - address
-               ? whole
-               : 0;
+    return warm_mapped_block((const uint64_t *)address, PAGE, end - address);
 }
 
 static bool mapped_block_of(const void *block, uint64_t size)

@@ -217,7 +217,7 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     ret = examine(t, request, a, &vmas, parts, err);
     if (ret < 0)
         return ret;
-    ret = dump_copied_mark(t, &parts->header.memory, a, &vmas, err);
+    ret = dump_copied_mark(t, &parts->header.memory, request->base != NULL, a, &vmas, err);
     if (ret < 0)
         return ret;
     ret = dump_contents_open(&contents, request->base, &vmas, a, err);
