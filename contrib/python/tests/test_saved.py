@@ -44,7 +44,9 @@ def named() -> Iterator[str]:
 def elsewhere(program: str, *arguments: object) -> str:
     """Run a program in another process and return its output."""
     command = [sys.executable, "-c", f"import sys\nfrom pysbx import Sandbox\n{program}", *map(str, arguments)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def test_another_program_restores_a_session(session: Sandbox, named: str) -> None:
@@ -202,6 +204,19 @@ def kill():
 """
     command = [sys.executable, "-c", f"import sys\nfrom pysbx import Sandbox\n{killing}", str(path)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL, place
+
+
+def test_files_that_no_restore_would_read_keep_the_previous_file(
+    session: Sandbox, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.put("kept", "1")
+    session.snapshot(path)
+    session.put("large", bytes(60000))  # with what it was at the start
+    monkeypatch.setattr(saved, "MAX_STATE", 100000)
+    with pytest.raises(SandboxError, match="cannot be saved: its file would have"):
+        session.snapshot(path)
+    with Sandbox.restore(path) as restored:
+        assert list(restored.files()) == ["kept"]
 
 
 def test_no_device_pipe_or_socket_is_replaced(session: Sandbox, tmp_path: Path) -> None:

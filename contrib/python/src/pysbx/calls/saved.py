@@ -343,7 +343,7 @@ def write(
                 "start": start.packed(),
             }
             memory, rest = _append(descriptor, about, state)
-            if (size := memory + rest + FOOTER.size) > most:
+            if (size := memory + rest + FOOTER.size) > most or rest > MAX_STATE:
                 raise TooLargeError(f"the session cannot be saved: its file would have {size} bytes")
             _write(descriptor, FOOTER.pack(MAGIC, FORMAT, memory, rest, bytes(DIGEST_SIZE))[:-DIGEST_SIZE])
             _write(descriptor, _digest(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR)))
