@@ -13,8 +13,8 @@ import pytest
 
 from pysbx import Sandbox
 from pysbx.base import directories, runtime
-from pysbx.calls.prepare import prepare
-from pysbx.container import ready
+from pysbx.calls.prepare import _prepared, prepare
+from pysbx.container import payload, ready
 from pysbx.options.options import make_options
 from tests.browser import Browser, browser
 
@@ -83,12 +83,15 @@ def virtualenv() -> str:
 
 
 @pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No installed set but those of this test."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    directories.cache_directory.cache_clear()
-    yield
-    directories.cache_directory.cache_clear()
+def own_cache(tmp_path: Path) -> Iterator[None]:
+    """No installed set but those of this test. What is in the cache for all sandboxes is not found there later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        directories.cache_directory.cache_clear()
+        yield
+        ready.close()
+    for found in directories.cache_directory, payload.directory, _prepared:
+        found.cache_clear()
 
 
 @pytest.fixture

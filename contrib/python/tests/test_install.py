@@ -16,9 +16,8 @@ from tests.packages import make_source, make_wheel
 
 
 @pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def wheels(tmp_path: Path, own_cache: None) -> Path:
     """A directory with two packages, and a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
     make_wheel(tmp_path, "large", "1.0", f"text = '{'x' * 5_000_000}'\n")
     return tmp_path
