@@ -81,7 +81,7 @@ SAVED: tuple[tuple[str, str, str, float | None, float | None], ...] = (
     ("fork", "fork() to its first answer and its end", "ms", None, 0.35),
     ("fork_pandas", "… with pandas and a frame of 10 MB", "ms", None, 0.2),
     ("still", "the source stands still, with pandas", "ms", 5, None),
-    ("crowd", "fork(100) to all first answers; of --quick fork(10)", "ms", 1500, None),
+    ("crowd", "fork(100) with the frame to all first answers; of --quick fork(10)", "ms", 1500, None),
     ("crowd_bytes", "… memory that each has for itself", "MiB", 4, None),
     ("checkpoint", "checkpoint() and rollback(), with the frame", "ms", 20, None),
     ("park_bytes", "a parked session that has imported pandas", "MiB", 12, None),

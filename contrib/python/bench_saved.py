@@ -98,7 +98,7 @@ def main() -> None:
         found["fork"] = [spent(lambda: fork(bare)) for _ in range(count)]
         found["fork_pandas"] = [spent(lambda: fork(frame)) for _ in range(count)]
         found["still"] = [still(pandas) for _ in range(count)]
-        taken, own = crowd(pandas, CROWD if count > CROWD_IN_SHORT else CROWD_IN_SHORT)
+        taken, own = crowd(frame, CROWD if count > CROWD_IN_SHORT else CROWD_IN_SHORT)
         found["crowd"], found["crowd_bytes"] = [taken], [own]
         found["checkpoint"] = [spent(lambda: there_and_back(frame)) for _ in range(count)]
         rows = [parked(pandas) for _ in range(count)]
