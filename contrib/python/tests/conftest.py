@@ -84,7 +84,7 @@ def virtualenv() -> str:
 
 @pytest.fixture
 def own_cache(tmp_path: Path) -> Iterator[None]:
-    """No installed set but those of this test. What is in the cache for all sandboxes is not found there later."""
+    """No installed set but those of this test. No later test uses files of this cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         directories.cache_directory.cache_clear()
