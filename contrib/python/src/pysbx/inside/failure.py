@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import io
+import itertools
 import os
 import re
 import sys
@@ -104,14 +105,26 @@ def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
         return os.listdir(os.path.dirname(error.filename) or ".") if type(error.filename) is str else []
     if isinstance(error, ModuleNotFoundError):
         return _places(error.name) if type(error.name) is str else []
-    while tb is not None and tb.tb_next is not None:
+    while tb is not None and tb.tb_next is not None and not isinstance(error, KeyError):
         tb = tb.tb_next
     if isinstance(error, NameError) and tb is not None:
         frame = tb.tb_frame
         return [*frame.f_locals, *frame.f_globals, *vars(builtins)]
     if isinstance(error, AttributeError) and getattr(error, "obj", None) is not None:
         return dir(error.obj)
-    return []
+    return _keys(tb) if isinstance(error, KeyError) else []
+
+
+def _keys(tb: TracebackType | None) -> list[str]:
+    """Return the keys of the mappings, and the columns of the tables, that the functions of a traceback see."""
+    found: set[Any] = set()
+    scope = dict(tb.tb_frame.f_globals) if tb is not None else {}
+    while tb is not None and len(found) < MAX_NAMES:
+        for name, value in [*scope.items(), *tb.tb_frame.f_locals.items()]:
+            if name != "__builtins__" and not isinstance(value, type) and callable(getattr(value, "keys", None)):
+                found.update(itertools.islice(value.keys(), MAX_NAMES))
+        scope, tb = {}, tb.tb_next
+    return [*found]
 
 
 def _places(module: str) -> list[str]:

@@ -190,6 +190,10 @@ def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
     return closest(match["name"], names, cutoff=0.7)
 
 
+def _missing_key(match: re.Match[str], names: Iterable[str]) -> str:
+    return closest(match["name"], names, cutoff=0.7)
+
+
 def package_of(module: str) -> str:
     """Return the name of the package that has a module."""
     top = module.partition(".")[0]
@@ -260,7 +264,7 @@ Advice = Callable[[re.Match[str], Iterable[str]], str]
 
 
 # The type, a pattern of the message, and the hint, in which {…} is an option as option_names.OPTIONS has it. The first
-# that fits counts.
+# that fits and has a hint counts.
 RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("NameError", r"name '__file__' is", "the program is in no file: files of a sandbox are in /work"),
     ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
@@ -276,6 +280,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("ImportError", r"cannot import name .*\(/(?:work|output)/", "the file has no such name: define it there"),
     ("ImportError", r"cannot import name '(?P<name>[^']+)'", "this version of the package has no such name"),
     ("CalledProcessError", r"Command .*\bpip3?\b[' ,]+install\b(?P<rest>.*)' returned", _not_installed),
+    ("KeyError", r"(?:.*\[)?'(?P<name>[^']+)'", _missing_key),
     ("KeyError", r"", "test with `in`, or use .get(key)"),
     ("IndexError", r"", "the sequence is shorter than expected: check len() first"),
     ("FileNotFoundError", r".*No such file or directory: '(?P<path>[^']+)'$", _missing_file),
@@ -379,7 +384,9 @@ def hint(
     for rule, pattern, advice in RULES if contained else (*OF_A_PROCESS, *RULES):
         match = re.match(pattern, message, re.DOTALL) if rule == short else None
         if match is not None and not (wrapped and isinstance(advice, str) and not ABOUT_SANDBOX.search(advice)):
-            return (advice.format_map(current().options) if isinstance(advice, str) else advice(match, known)) or None
+            found = advice.format_map(current().options) if isinstance(advice, str) else advice(match, known)
+            if found:
+                return found
     return None
 
 
