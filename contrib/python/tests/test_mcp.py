@@ -310,6 +310,32 @@ def test_files_that_are_no_text_and_no_image_or_too_large_are_resources(small: S
     small.run(test)
 
 
+def test_files_with_long_names_and_little_content_are_not_kept_without_end() -> None:
+    """The code chooses the number and the names of its files: a name in the memory of the server counts too."""
+    code = """
+import os
+folder = "/output/" + "/".join(["a" * 200] * 10)
+os.makedirs(folder)
+for number in range(100):
+    open(f"{folder}/{number}", "wb").write(b"\\xff")
+"""
+
+    async def test(client: Client) -> None:
+        await client.call_tool("run_python", {"code": code})
+        oldest = (await client.list_resources()).resources[-1]
+        assert len((await client.read_resource(oldest.uri)).contents) == 1
+        for _ in range(4):  # of 1.6 MB each, and 4 MiB are kept
+            await client.call_tool("run_python", {"code": code})
+        with pytest.raises(MCPError, match="no such file, or newer ones have taken its place"):
+            await client.read_resource(oldest.uri)
+
+    little = Server("--artifact-size", "1")
+    try:
+        little.run(test)
+    finally:
+        little.close()
+
+
 def test_every_result_is_below_a_megabyte(large: Server) -> None:
     """Clients refuse larger ones."""
 

@@ -1,14 +1,14 @@
 """Files that are too large for the result of a tool, or no text and no image: a client reads them as resources.
 
 A result has a link to each (specification of 2025-06-18, server/tools, "Resource Links"). The files are in memory, as
-many of each caller as fit into a bound: the newest.
+many of each caller as fit into a bound: the newest. The code chooses their names and number, so these count too.
 """
 
 from __future__ import annotations
 
 import mimetypes
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -25,6 +25,8 @@ from pysbx.service.connections.problems import clean
 WITH_LINKS = "2025-06-18"
 LISTED = 100
 BINARY = "application/octet-stream"
+# Bytes that a file takes beside its content and its name.
+EACH = 4096
 
 Link = Callable[[str, bytes], ResourceLink | TextContent]
 
@@ -35,6 +37,11 @@ class File:
 
     about: Resource
     data: bytes
+
+    @property
+    def size(self) -> int:
+        """The bytes of memory that it takes, at most: a character of its name has four, one of its address has one."""
+        return len(self.data) + len(self.about.uri) + 4 * len(self.about.name) + EACH
 
 
 def uri_of(name: str, owner: str = "") -> str:
@@ -49,14 +56,16 @@ class KeptFiles:
         """Keep at most so many bytes of each caller."""
         self._most = most
         self._files: dict[str, OrderedDict[str, File]] = {}
+        self._sizes = Counter[str]()  # of the files of a caller
 
     def _keep(self, who: str, name: str, data: bytes) -> Resource:
         kind = mimetypes.guess_type(name)[0] or BINARY
         about = Resource(uri=uri_of(name, secrets.token_hex(8)), name=clean(name), mime_type=kind, size=len(data))
         files = self._files.setdefault(who, OrderedDict())
-        files[about.uri] = File(about, data)
-        while len(files) > 1 and sum(len(file.data) for file in files.values()) > self._most:
-            files.popitem(last=False)
+        made = files[about.uri] = File(about, data)
+        self._sizes[who] += made.size
+        while len(files) > 1 and self._sizes[who] > self._most:
+            self._sizes[who] -= files.popitem(last=False)[1].size
         return about
 
     def linking(self, context: Context[Any, Any]) -> Link:
