@@ -9,10 +9,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 
-from pysbx import errors
+from pysbx import Sandbox, errors
 from pysbx.calls.program import CommandTimeoutError, Completed, OutputLimitError
 from pysbx.frameworks.workspace import Workspace
 
@@ -191,6 +192,27 @@ def test_commands_go_on_beside_each_other() -> None:
     assert len(ended) == 1
     with pytest.raises(errors.SandboxError, match="the session has ended"):
         Workspace.attach(workspace.id)
+
+
+def test_close_ends_a_session_that_is_just_being_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, begun, made = Workspace(), threading.Event(), []
+
+    def slowly(**options: Any) -> Sandbox:
+        begun.set()
+        time.sleep(0.5)
+        made.append(Sandbox(**options))
+        return made[0]
+
+    monkeypatch.setattr("pysbx.frameworks.workspace.Sandbox", slowly)
+    workspace.sandbox.close()
+    thread = threading.Thread(target=workspace.renew)
+    thread.start()
+    begun.wait()
+    workspace.close()
+    thread.join()
+    assert made[0].ended
+    workspace.renew()
+    assert workspace.sandbox is made[0]
 
 
 def test_a_workspace_is_found_by_another_process_while_the_first_one_lives() -> None:

@@ -127,8 +127,7 @@ class Workspace:
     @property
     def root(self) -> str:
         """The directory where commands begin, without links."""
-        with self._begin:
-            self._root = self._root or self.realpath("/work")
+        self._root = self._root or self.realpath("/work")
         return self._root
 
     def absolute(self, path: str | os.PathLike[str]) -> str:
@@ -262,8 +261,9 @@ class Workspace:
 
     def close(self) -> None:
         """End the session and all of its processes, for good."""
-        self._options = None
-        self.sandbox.close()
+        with self._begin:  # or a session that is just being prepared would go on
+            self._options = None
+            self.sandbox.close()
 
 
 class Opened:
