@@ -285,6 +285,12 @@ def test_an_error_that_another_one_wraps_has_its_hint_too() -> None:
         assert str(done.error.hint).startswith(str(meant)), source
 
 
+def test_long_names_do_not_take_the_place_of_an_error() -> None:
+    many = "globals().update({f'{number}{\"x\" * 20000}': 1 for number in range(2000)})\nvalue_one = 1\n"
+    error = run_code(f"{many}value_on", memory_mb=128).error
+    assert error is not None and (error.type, error.hint) == ("NameError", "did you mean 'value_one'?")
+
+
 def test_a_program_that_is_missing_is_no_file_of_the_callers() -> None:
     for call in ("subprocess.run(['none-such'])", "os.execvp('none-such', ['x'])"):
         done = run_code(f"import os, subprocess; {call}")

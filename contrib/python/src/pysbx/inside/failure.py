@@ -15,7 +15,7 @@ from typing import Any
 
 OURS = __file__.rpartition("/")[0] + "/"
 MAX_TEXT, MAX_MARK = 64 * 1024, 64
-MAX_NAMES = 2000
+MAX_NAMES, MAX_NAME = 2000, 200
 MAX_LINE = 50
 # The functions of subprocess and os that raise the error of a program that is not there.
 STARTERS = ("_execute_child", "_posix_spawn", "_execvpe")
@@ -92,7 +92,8 @@ def _causes(error: BaseException) -> list[dict[str, Any]]:
 
 def _known(error: BaseException, tb: TracebackType | None) -> list[str]:
     try:
-        return sorted({name for name in _names(error, tb) if isinstance(name, str)})[:MAX_NAMES]
+        found = {name for name in _names(error, tb) if isinstance(name, str) and len(name) <= MAX_NAME}
+        return sorted(found)[:MAX_NAMES]
     except BaseException:  # a __dir__ of the user's, or there is no such directory
         return []
 
