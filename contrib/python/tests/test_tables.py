@@ -707,7 +707,8 @@ def test_malformed_parts_of_a_table_are_refused() -> None:
     with pyarrow.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     frame = msgpack.ExtType(Code.DATAFRAME, bytes(sink.getvalue()))
-    short, texts = map(msgpack.unpackb, (encode(pandas.CategoricalIndex(["a"])), encode(pandas.Index(["a", "b"]))))
+    given = (pandas.CategoricalIndex(["a"]), pandas.Index(["a", "b"]), numpy.zeros((2, 2), int))
+    short, texts, square = (msgpack.unpackb(encode(one)) for one in given)
     for code, parts in (
         (Code.CELLS, [0, [1, 2], 5]),
         (Code.CELLS, [0, [1, 2], frame, frame]),
@@ -719,12 +720,12 @@ def test_malformed_parts_of_a_table_are_refused() -> None:
         (Code.CELLS, [0, "xy", frame]),
         (Code.CELLS, [0, short, frame]),
         (Code.CELLS, [0, texts, frame]),
-        (Code.LABELS, [2, None, "object", [1, 2], frame]),
-        (Code.LABELS, [0, None, "object", [1], frame]),
-        (Code.LABELS, [0, None, "object", "xy", frame]),
-        (Code.LABELS, [0, None, "range", [0, 1 << 40, 1], frame]),
-        (Code.LABELS, [0, None, "other", [1, 2], frame]),
-        (Code.LABELS, [0, None, [], [1, 2], frame]),
+        (Code.LABELS, [2, [None], "object", [1, 2], frame]),
+        (Code.LABELS, [0, [None], "object", [1], frame]),
+        (Code.LABELS, [0, [None], "object", "xy", frame]),
+        (Code.LABELS, [0, [None], "range", [0, 1 << 40, 1], frame]),
+        (Code.LABELS, [0, [None], "other", [1, 2], frame]),
+        (Code.LABELS, [0, [None], [], [1, 2], frame]),
         (Code.LABELS, [0, [], "object", [1, 2], frame]),
         (Code.FREQUENCY, [0, "D", frame]),
         (Code.FREQUENCY, [0, "D" * 1000, frame]),
@@ -732,6 +733,7 @@ def test_malformed_parts_of_a_table_are_refused() -> None:
         (Code.FREQUENCY, [0, "D", 1]),
         (Code.FREQUENCY, [2, "D", frame]),
         (Code.LABELS, [1, [None], "periods", [b"\0", "D" * 1000], frame]),
+        (Code.LABELS, [0, [None], "periods", [square, "D"], frame]),
         (Code.SERIES, [None, 1]),
     ):
         with pytest.raises(SerializationError):

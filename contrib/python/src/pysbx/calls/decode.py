@@ -411,9 +411,9 @@ class _Decoder:
             with contextlib.suppress(TypeError):  # pandas, too, comes no further than to one that has no hash
                 self.to_set(content)
         elif (kind == "zone" and not isinstance(content[1], datetime.tzinfo)) or (
-            kind == "periods" and len(content[1]) > frames.MAX_FREQUENCY
+            kind == "periods" and (content[0].ndim != 1 or len(content[1]) > frames.MAX_FREQUENCY)
         ):
-            raise SerializationError("the answer has an unknown time zone or frequency")
+            raise SerializationError("the answer has malformed times as labels")
         elif kind == "categories":
             self.check_labels(content[2], content[3], MAX_ELEMENTS)
         elif kind == "intervals":
