@@ -305,6 +305,9 @@ def test_a_directory_or_zip_archive_with_a_main_module_is_a_program(tmp_path: Pa
         wanted = subprocess.run([sys.executable, path, "-v"], capture_output=True, check=True, text=True).stdout
         done = pysbx("run", path, "-v")
         assert (done.stdout, done.stderr) == (wanted.replace(str(tmp_path), "/work"), "")
+    (top / "part").mkdir()
+    for name in (".", "part/.."):
+        assert pysbx("run", name, directory=top).stdout.startswith("['/work/app'] /work/app ")
     (top / "__main__.py").unlink()
     done = pysbx("run", str(top))
     assert (done.returncode, done.stdout) == (2, "")
@@ -321,6 +324,8 @@ def test_a_directory_is_put_and_names_can_be_given(tmp_path: Path) -> None:
     done = pysbx("run", *files, "-c", source)
     found = ["a:b", "data", "data/part", "data/part/a:b", "data/part/x.csv", "other", "other/y.csv"]
     assert (done.stdout, done.stderr) == (f"{found}\n", "")
+    done = pysbx("run", "--file", "..", "-c", source, directory=inner)
+    assert (done.stdout, done.stderr) == (f"{found[1:5]}\n", "")
 
 
 @pytest.mark.parametrize("kind", ["link to a file", "link to a directory", "pipe"])

@@ -54,11 +54,11 @@ def _script(arguments: argparse.Namespace) -> dict[str, Any]:
         if sys.stdin and sys.stdin.isatty():
             print("pysbx: type the program, and Ctrl-D at its end", file=sys.stderr)
         return {"source": _input("-"), "name": name, "argv": rest, "files": files}
-    base = Path(name).name
+    base = _base(name)
     if Path(name).is_dir():
         if not Path(name, "__main__.py").is_file():
             raise ValueError(f"'{name}' is a directory without a __main__.py: name the file of its program")
-        base, files = Path(name).absolute().name, _files([*(arguments.files or []), name])
+        files = _files([*(arguments.files or []), name])
         return {"source": b"", "module": MAIN, "name": base, "argv": rest, "files": files}
     if base.endswith(".ipynb"):
         advice = f"write its cells to one first: jupyter nbconvert --to script {shlex.quote(name)}"
@@ -131,11 +131,16 @@ def save(done: Execution, directory: str) -> list[str]:
     return complaints
 
 
+def _base(path: str) -> str:
+    """Return the last part of a path, also of one such as "..", which has none of its own."""
+    return os.path.basename(os.path.abspath(path))
+
+
 def _named_file(text: str) -> tuple[Path, str]:
     """Return the path of a file or directory, and its name in /work: PATH, or PATH:NAME."""
     path, colon, name = text.rpartition(":")
     if not colon or Path(text).exists():
-        return Path(text), Path(text).absolute().name
+        return Path(text), _base(text)
     return Path(path), name
 
 
