@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import time
@@ -344,6 +345,33 @@ def test_a_difference_takes_bounded_time() -> None:
     began = time.process_time()
     assert unified("x", *hostile).count("\n") > SHOWN // 2
     assert time.process_time() - began < 60
+
+
+def test_deep_directories_and_large_files_take_no_long_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code may leave 20,000 files, and git's HEAD is looked for in each directory above each of them."""
+    opened: list[str] = []
+    open_path = os.open
+
+    def counted(path: str, flags: int, *arguments: int, **more: int) -> int:
+        opened.append(path)
+        return open_path(path, flags, *arguments, **more)
+
+    deep = tmp_path
+    for _ in range(60):
+        deep /= "a"
+        deep.mkdir()
+        (deep / "HEAD").write_bytes(b" " * (1 << 20))
+    with Sandbox() as session:
+        run(session, f"import os\nos.makedirs('{'a/' * 60}')\nopen('{'a/' * 60}x', 'w').close()")
+        assert len(session.changes()) == 1
+        before = int(re.findall(r"rchar: (\d+)", Path("/proc/self/io").read_text())[0])
+        monkeypatch.setattr(os, "open", counted)
+        assert session.commit(tmp_path).written == (f"{'a/' * 60}x",)
+        monkeypatch.undo()
+        after = int(re.findall(r"rchar: (\d+)", Path("/proc/self/io").read_text())[0])
+    assert (deep / "x").exists()
+    assert len(opened) < 6 * 60
+    assert after - before < 4 << 20
 
 
 def test_a_paused_session_can_be_looked_at_and_a_closed_one_not() -> None:

@@ -30,8 +30,24 @@ DROPPED = re.compile(
     re.DOTALL,
 )
 GIT_RUNS = "git runs programs of such a directory: copy it by hand if you trust the code"
-HEAD_SIZE = 1 << 20
+# Bytes of HEAD that are looked at: git reads 255.
+HEAD_SIZE = 4096
 MODE, EXECUTABLE = 0o666, 0o777  # the umask is the caller's
+
+
+def _parts(path: str) -> tuple[list[str], str]:
+    """Return the directories of a path beneath another one, and its name."""
+    *directories, name = path.split("/")
+    if not name or {"", ".", ".."} & {*directories, name}:
+        raise OSError(errno.EINVAL, "no path beneath a directory", path)
+    return directories, name
+
+
+def _entered(here: int, part: str) -> int:
+    """Open a directory in one that is open, which is closed then."""
+    inner = os.open(part, PLACE, dir_fd=here)
+    os.close(here)
+    return inner
 
 
 @contextlib.contextmanager
@@ -46,18 +62,14 @@ def above(top: int, path: str, *, make: bool) -> Iterator[trees.Place]:
     Raises:
         OSError: one is missing (ENOENT), a link or no directory (ENOTDIR).
     """
-    *directories, name = path.split("/")
-    if not name or {"", ".", ".."} & {*directories, name}:
-        raise OSError(errno.EINVAL, "no path beneath a directory", path)
+    directories, name = _parts(path)
     here = os.dup(top)
     try:
         for part in directories:
             if make:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=here)
-            inner = os.open(part, PLACE, dir_fd=here)
-            os.close(here)
-            here = inner
+            here = _entered(here, part)
         yield trees.Place(path, here, name)
     finally:
         os.close(here)
@@ -76,21 +88,33 @@ def refuse_git(top: int, path: str, content: bytes | None) -> None:
     """
     names = [DROPPED.sub("", name).rstrip(" .") for name in SEPARATOR.split(path.lower())]
     is_head = names[-1] == "head" and content is not None and HEAD.match(content)
-    if is_head or not set(names).isdisjoint(REPOSITORY):
+    if is_head or not set(names).isdisjoint(REPOSITORY) or _is_in_repository(top, path):
         raise OSError(0, GIT_RUNS)
-    while path:
-        path = path.rpartition("/")[0]
-        if _has_head(top, path):
-            raise OSError(0, GIT_RUNS)
 
 
-def _has_head(top: int, directory: str) -> bool:
-    """Tell whether a directory of the host has a file HEAD as git wants it; a link and a large file count too."""
+def _is_in_repository(top: int, path: str) -> bool:
+    """Tell whether a directory of a path has a file HEAD as git wants it."""
+    directories, _ = _parts(path)
+    here = os.dup(top)
     try:
-        with above(top, f"{directory}/HEAD".lstrip("/"), make=False) as place:
-            return HEAD.match(trees.read(place, HEAD_SIZE)) is not None
+        for part in (".", *directories):
+            here = _entered(here, part)
+            if _has_head(here):
+                return True
+    except OSError:  # it is missing, and so are those in it
+        return False
+    finally:
+        os.close(here)
+    return False
+
+
+def _has_head(directory: int) -> bool:
+    """Tell whether a directory of the host has a file HEAD as git wants it; a link counts too."""
+    try:
+        with trees.open_file(trees.Place("HEAD", directory, "HEAD")) as file:
+            return stat.S_ISREG(os.fstat(file.fileno()).st_mode) and HEAD.match(file.read(HEAD_SIZE)) is not None
     except OSError as error:
-        return error.errno in (errno.ELOOP, errno.EFBIG)
+        return error.errno == errno.ELOOP
 
 
 def state(place: trees.Place) -> os.stat_result | None:
