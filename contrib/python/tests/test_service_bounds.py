@@ -386,6 +386,29 @@ def test_a_call_that_fails_keeps_nothing_after_its_end() -> None:
     pool.shutdown()
 
 
+def test_a_call_for_which_no_thread_can_be_started_is_not_done_and_the_next_one_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def test() -> None:
+        jobs, done = Jobs(1), list[int]()
+        before = len(os.listdir("/proc/self/fd"))
+        with monkeypatch.context() as short:
+            short.setattr(threading.Thread, "start", refuse)
+            for begin in (jobs.aside(partial(done.append, 1)), jobs.run(done.append)):
+                with pytest.raises(RuntimeError, match="can't start"):
+                    await begin
+        assert len(os.listdir("/proc/self/fd")) == before
+        await asyncio.wait_for(jobs.aside(partial(done.append, 2)), 10)
+        await asyncio.wait_for(jobs.run(lambda _: done.append(3)), 10)
+        assert done == [2, 3]
+        assert await jobs.close()
+
+    asyncio.run(test())
+
+
 @pytest.mark.parametrize("given_up", [False, True])
 def test_a_run_counts_once_also_if_its_client_goes_at_its_very_end(tmp_path: Path, given_up: bool) -> None:
     path, begun, go = tmp_path / "audit.jsonl", threading.Event(), threading.Event()

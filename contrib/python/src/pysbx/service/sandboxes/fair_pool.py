@@ -22,13 +22,17 @@ class FairPool:
         self._lock = threading.Lock()
 
     def submit(self, caller: str, work: Callable[[], T]) -> Future[T]:
-        """Let a thread do work for a caller, when it is the caller's turn. Work that is cancelled leaves the queue."""
+        """Let a thread do work for a caller, when it is the caller's turn. Work that is cancelled leaves the queue.
+
+        Raises:
+            RuntimeError: a thread cannot be started. The next work tries again.
+        """
         future: Future[T] = Future()
         with self._lock:
-            self._queues.setdefault(caller, {})[future] = work
             if self._free:
-                self._free -= 1
                 self._pool.submit(self._serve)
+                self._free -= 1
+            self._queues.setdefault(caller, {})[future] = work
         future.add_done_callback(lambda done: self._drop(caller, done))
         return future
 

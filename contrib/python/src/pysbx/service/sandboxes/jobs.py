@@ -125,7 +125,11 @@ class Jobs:
                 with self._lock:
                     self._begun -= 1
 
-        future = self._pool.submit(caller.get(), begin)
+        try:
+            future = self._pool.submit(caller.get(), begin)
+        except BaseException:
+            cancel.close()
+            raise
         self._running[future] = cancel
         future.add_done_callback(self._done)
         try:
