@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pysbx import Sandbox, SandboxError, SandboxMemoryError, run_code, sandbox
+from pysbx import Sandbox, SandboxError, SandboxFileTooLargeError, SandboxMemoryError, run_code, sandbox
 from pysbx.container import limits
 
 MIB = 1 << 20
@@ -41,6 +42,16 @@ def test_a_session_goes_on_after_requests_that_do_not_fit(tools: dict[str, Calla
             error = session.run("1", stdin=bytes(100 * MIB)).error
             assert error is not None and error.message == "no room for the request"
             assert session.run("len(__import__('os').listdir('/proc/self/fd')) < 9").value == "True"
+
+
+def test_files_that_do_not_fit_into_memory_are_named() -> None:
+    needs_rlimits()
+    large, reason = bytes(100 * MIB), "no room for the request: allow more: memory_mb"
+    with pytest.raises(SandboxFileTooLargeError, match=rf"^file 'main\.py': {reason}$") as one:
+        run_code(large, name="main.py", memory_mb=64)
+    assert (one.value.filename, one.value.errno) == ("main.py", errno.ENOMEM)
+    with pytest.raises(SandboxFileTooLargeError, match=f"^2 files: {reason}$"):
+        run_code("1", files={"one": large, "other": b""}, memory_mb=64)
 
 
 def test_a_value_that_does_not_fit_twice_is_want_of_memory() -> None:

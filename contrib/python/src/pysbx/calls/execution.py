@@ -336,9 +336,14 @@ def check_put(answer: Message, files: Mapping[str, bytes]) -> None:
     said = answer.get("error")
     if not isinstance(said, dict):
         return
-    name, free = text(said, "path"), said.get("free")
+    name, free, words = text(said, "path"), said.get("free"), current().options
+    if "path" not in said:  # the request was not read
+        name = next(iter(files)) if len(files) == 1 else ""
+        whose = f"file '{name}'" if name else f"{len(files)} files"
+        reason = f"{text(said, 'message')}: {words['memory']}"
+        raise SandboxFileTooLargeError(f"{whose}: {reason}", name, errno.ENOMEM)
     if said.get("errno") in NO_ROOM and name in files and isinstance(free, int):
-        size, words = len(files[name]) >> 10, current().options
+        size = len(files[name]) >> 10
         reason = f"{size} KiB, and {free >> 10} are free: {words['room']}"
         if said["errno"] == errno.EFBIG:
             reason = f"{size} KiB are too large for one file: {words['file_size']}"
