@@ -199,6 +199,56 @@ def search(query: Query, among: dict[str, Query]) -> list[Found]:
     )
 
 
+class Unit(enum.Enum):
+    """A unit of length."""
+
+    METRE = "m"
+    FOOT = "ft"
+
+
+class Access(enum.IntFlag):
+    """A right to a file."""
+
+    READ = 1
+    WRITE = 2
+
+
+class Length(pydantic.BaseModel):
+    """A length with its unit."""
+
+    number: float
+    unit: Unit = Unit.METRE
+
+
+def test_stubs_have_the_values_of_an_enumeration() -> None:
+    def measure(length: Length, to: Unit, access: Access) -> float: ...  # type: ignore[empty-body]
+
+    stubs = tool_stubs({"measure": measure})
+    assert stubs.startswith(
+        """\
+Unit = Literal['m', 'ft']
+
+class Length(TypedDict):
+    number: float
+    unit: NotRequired[Unit]
+
+def measure(length: Length, to: Unit, access:"""
+    )
+
+
+def test_validate_call_makes_the_objects_that_a_tool_declares() -> None:
+    @pydantic.validate_call
+    def measure(length: Length, to: Unit = Unit.FOOT) -> list[str]:
+        return [type(length).__name__, length.unit.name, to.name]
+
+    tools = {"measure": measure}
+    assert "def measure(length: Length, to: Unit" in tool_stubs(tools)
+    done = run_code("measure({'number': 2, 'unit': 'ft'}, to='m')", tools=tools)
+    assert value(done) == "['Length', 'FOOT', 'METRE']"
+    done = run_code("measure({'unit': 'ft'})", tools=tools)
+    assert done.error is not None and "number" in done.error.message
+
+
 def test_stubs_are_python_that_a_model_can_read() -> None:
     assert tool_stubs(TOOLS) == STUBS[1:]
     scope: dict[str, Any] = {}

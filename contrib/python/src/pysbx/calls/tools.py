@@ -9,6 +9,7 @@ import ast
 import builtins
 import copy
 import dataclasses
+import enum
 import functools
 import inspect
 import keyword
@@ -187,7 +188,8 @@ def _spec(name: str, function: Callable[..., Any]) -> Message:
 def tool_stubs(tools: Tools | Mapping[str, Callable[..., Any]]) -> str:
     """Return the functions as Python text without their bodies: signatures and docstrings, for a model's prompt.
 
-    Dataclasses, models of pydantic and TypedDicts in their signatures come first, with their fields, as TypedDicts.
+    Dataclasses, models of pydantic and TypedDicts in their signatures come first, with their fields, as TypedDicts, and
+    enumerations, as a Literal of their values.
     """
     found = as_tools(tools)
     if found is None:
@@ -211,12 +213,17 @@ def _hints(owner: Any) -> dict[str, Any]:
 
 
 def _add_records(annotation: Any, records: dict[Any, str]) -> None:
-    """Add the classes with fields that an annotation refers to, each with its stub; other classes have none."""
+    """Add the classes that an annotation refers to, each with its stub, if it has fields or values."""
     for part in typing.get_args(annotation):
         _add_records(part, records)
     if not isinstance(annotation, type) or annotation in records:
         return
     records[annotation] = ""
+    if issubclass(annotation, enum.Enum) and not issubclass(annotation, enum.Flag):
+        values = [member.value for member in annotation]
+        if values and all(isinstance(value, (str, int)) for value in values):  # what a Literal may have
+            records[annotation] = f"{annotation.__name__} = Literal[{', '.join(map(repr, values))}]"
+        return
     if dataclasses.is_dataclass(annotation):
         missing = (dataclasses.MISSING, dataclasses.MISSING)
         needed = {one.name: (one.default, one.default_factory) == missing for one in dataclasses.fields(annotation)}
