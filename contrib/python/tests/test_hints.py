@@ -149,6 +149,8 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("ImportError", "Unable to find a usable engine; tried using: 'pyarrow', 'fastparquet'.", '["pyarrow"]'),
         ("ImportError", "matplotlib is required for plotting when the default backend", '["matplotlib"]'),
         ("ModuleNotFoundError", "No module named 'tkinter'", "belongs to Python itself"),
+        ("ModuleNotFoundError", "No module named 'IPython'", "display() needs no import"),
+        ("ModuleNotFoundError", "No module named 'IPython'", 'dependencies=["IPython"]'),
         ("ModuleNotFoundError", "No module named 'distutils'", "setuptools"),
         ("URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", "allow_network"),
         ("URLError", f"<urlopen error Tunnel connection failed: 403 {UNLISTED}>", "not among those of allow_network"),
@@ -189,6 +191,8 @@ def test_hints(kind: str, message: str, expected: str) -> None:
     [
         ("```python\nprint(1)\n```", "the text between the fences"),
         ("print(1)\n```", "the text between the fences"),
+        ("x = 1\\nprint(x)", r"\n stands where a line should end"),
+        ("x = 1 \\ # one", None),
         ("x = 1\nif x:\n    !ls", "notebook=True allows it"),
         ("%matplotlib inline\n1", "notebook=True allows it"),
         ("x = = 1", None),

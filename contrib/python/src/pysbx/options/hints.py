@@ -219,7 +219,8 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     if part or (top in sys.stdlib_module_names and top not in PACKAGES):
         return f"module '{module}' {NO_PART if part else PART_OF_PYTHON}"
     meant = "" if top in KNOWN_MODULES else closest(top, KNOWN_MODULES, cutoff=0.8)
-    return f"module '{module}' is not in the sandbox: {meant or words.package(package_of(module))}"
+    builtin = "display() needs no import; for others, " if top == "IPython" else ""
+    return f"module '{module}' is not in the sandbox: {meant or builtin + words.package(package_of(module))}"
 
 
 def _not_installed(match: re.Match[str], names: Iterable[str]) -> str:
@@ -245,6 +246,11 @@ def _no_python(match: re.Match[str], names: Iterable[str]) -> str:
     if line.startswith("```"):
         return "the line is a fence of Markdown: pass only the text between the fences"
     return f"the line is one of a notebook: {current().options['notebook']}" if line.startswith(("!", "%")) else ""
+
+
+def _escaped(match: re.Match[str], names: Iterable[str]) -> str:
+    line = next(iter(names), "")
+    return r"\n stands where a line should end: pass real ends of lines" if r"\n" in line else ""
 
 
 def _missing_file(match: re.Match[str], names: Iterable[str]) -> str:
@@ -340,6 +346,7 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("SyntaxError", r"'await' outside function", f"{AWAIT}; at the top level {{notebook}}"),
     ("SyntaxError", r"'await' outside", AWAIT),
     ("SyntaxError", r"invalid syntax", _no_python),
+    ("SyntaxError", r"unexpected character after line continuation", _escaped),
     (
         "SyntaxError",
         r"Non-UTF-8 code|\(unicode error\) 'utf-8' codec|unknown encoding|encoding problem|.*is not a text encoding",
