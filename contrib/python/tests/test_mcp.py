@@ -12,8 +12,10 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import httpx2
 import pytest
@@ -29,6 +31,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
+from pysbx.service.mcp.kept_files import EACH, WITH_LINKS, KeptFiles
 from pysbx.service.mcp.tool_results import MAX_TEXT, image_of, text_file_of
 from pysbx.version import VERSION
 from tests.clients import Server, text_of
@@ -334,6 +337,23 @@ for number in range(100):
         little.run(test)
     finally:
         little.close()
+
+
+def test_results_of_one_caller_that_are_made_at_once_keep_their_files() -> None:
+    """A result is made outside of the event loop, in which a client asks for the list of files meanwhile."""
+    kept = KeptFiles(40 * EACH)
+    link = kept.linking(cast("Any", SimpleNamespace(request_context=SimpleNamespace(protocol_version=WITH_LINKS))))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor() as pool:
+            made = [pool.submit(lambda: [link("name", b"x") for _ in range(300)]) for _ in range(4)]
+            while not all(one.done() for one in made):
+                assert len(kept.listed()) < 40
+    finally:
+        sys.setswitchinterval(interval)
+    assert sum(len(one.result()) for one in made) == 1200
+    assert len(kept.listed()) == 39
 
 
 def test_every_result_is_below_a_megabyte(large: Server) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mimetypes
 import secrets
+import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,15 +58,17 @@ class KeptFiles:
         self._most = most
         self._files: dict[str, OrderedDict[str, File]] = {}
         self._sizes = Counter[str]()  # of the files of a caller
+        self._lock = threading.Lock()  # results are made outside of the event loop
 
     def _keep(self, who: str, name: str, data: bytes) -> Resource:
         kind = mimetypes.guess_type(name)[0] or BINARY
         about = Resource(uri=uri_of(name, secrets.token_hex(8)), name=clean(name), mime_type=kind, size=len(data))
-        files = self._files.setdefault(who, OrderedDict())
-        made = files[about.uri] = File(about, data)
-        self._sizes[who] += made.size
-        while len(files) > 1 and self._sizes[who] > self._most:
-            self._sizes[who] -= files.popitem(last=False)[1].size
+        with self._lock:
+            files = self._files.setdefault(who, OrderedDict())
+            made = files[about.uri] = File(about, data)
+            self._sizes[who] += made.size
+            while len(files) > 1 and self._sizes[who] > self._most:
+                self._sizes[who] -= files.popitem(last=False)[1].size
         return about
 
     def linking(self, context: Context[Any, Any]) -> Link:
@@ -86,7 +89,8 @@ class KeptFiles:
 
     def listed(self) -> list[Resource]:
         """Return the newest files of the caller."""
-        return [file.about for file in islice(reversed(self._of_caller().values()), LISTED)]
+        with self._lock:
+            return [file.about for file in islice(reversed(self._of_caller().values()), LISTED)]
 
     def _of_caller(self) -> OrderedDict[str, File]:
         return self._files.get(caller.get(), OrderedDict())
