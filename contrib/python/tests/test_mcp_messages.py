@@ -19,7 +19,7 @@ from typing import Any, Literal
 import httpx
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from pysbx.base import directories
@@ -248,6 +248,12 @@ def test_over_http_sessions_belong_to_tokens(tmp_path: Path) -> None:
                 assert "no such session" in text_of(refused)
                 done = await mine.call_tool("run_in_session", {**session, "code": "x + 1"})
                 assert text_of(done) == "42"
+                await mine.call_tool("run_in_session", {**session, "code": "open('/output/f', 'wb').write(b'\\xff')"})
+                kept = (await mine.list_resources()).resources[0]
+                assert (await theirs.list_resources()).resources == []
+                assert len((await mine.read_resource(kept.uri)).contents) == 1
+                with pytest.raises(MCPError, match="no such file"):
+                    await theirs.read_resource(kept.uri)
 
         asyncio.run(test("legacy"))  # with a handshake, as the protocol was until 2025
         asyncio.run(test("auto"))
