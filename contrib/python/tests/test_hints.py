@@ -107,6 +107,8 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("RuntimeError", "asyncio.run() cannot be called from a running event loop", "await"),
         ("RuntimeError", "This event loop is already running", "await"),
         ("EOFError", "EOF when reading a line", "stdin="),
+        ("TclError", "no display name and no $DISPLAY environment variable", "no screen"),
+        ("error", "setupterm: could not find terminal", "no screen"),
         ("ModuleNotFoundError", "No module named 'cv2'", "opencv-python"),
         ("ImportError", "No module named pytest", "is not in the sandbox"),
         ("ImportError", "Error while (ModuleNotFoundError: No module named 'pytest')", "is not in the sandbox"),

@@ -93,6 +93,7 @@ NOT_FOUND = (
     r"|Failed to download extension)"
 )
 NO_FILE = "a sandbox has files of its own: {files}"
+NO_SCREEN = "the sandbox has no screen and no keyboard: read from standard input, print, or write files to /output"
 NO_DIRECTORY = "; or, to write it, make its directory first: os.makedirs()"
 NOT_ALLOWED = "the host is not among {hosts}"
 # Of a file that may be meant to be written: the directory that is missing can be made.
@@ -334,6 +335,8 @@ RULES: tuple[tuple[str, str, str | Advice], ...] = (
     ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", "compiled code failed: an extension module, or ctypes"),
     ("Timeout", r"", "do less, or {time}"),
     ("EOFError", r"EOF when reading a line", "standard input has no further line: {stdin}"),
+    ("TclError", r"no display name and no \$DISPLAY", NO_SCREEN),
+    ("error", r"setupterm: could not find terminal", NO_SCREEN),  # of curses
     (
         "RecursionError",
         r".*(?:during (?:compilation|ast construction)|while traversing)",
