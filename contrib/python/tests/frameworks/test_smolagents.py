@@ -77,17 +77,19 @@ def origins() -> str:
 
 def test_the_packages_of_a_tool_come_with_it(tmp_path: Path) -> None:
     """Packages have other names than their modules. A module that is there needs none."""
-    for package, module in (("beautifulsoup4", "bs4"), ("python_docx", "docx")):
+    for package, module in (("beautifulsoup4", "bs4"), ("python_docx", "docx"), ("listed", "listed")):
         with zipfile.ZipFile(tmp_path / f"{package}-1-py3-none-any.whl", "w") as wheel:
             wheel.writestr(f"{module}.py", f"origin = {package!r}")
             about = f"{package}-1.dist-info"
             wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
             wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
             wheel.writestr(f"{about}/RECORD", "")
-    executor = PysbxExecutor(wheels=str(tmp_path))
+    imports = ["listed"]
+    executor = PysbxExecutor(imports, wheels=str(tmp_path))
     executor.sandbox.put({"docx.py": "origin = 'work'"})
     executor.send_tools({"origins": origins})
     assert executor("origins()").output == "['beautifulsoup4', 'work']"
+    assert (imports, executor.installed_packages) == (["listed"], ["listed", "beautifulsoup4"])
     with pytest.raises(AgentError, match="names and files of earlier steps are gone"):
         executor("import os; os._exit(1)")
     assert executor("origins()").output == "['beautifulsoup4', 'python_docx']"

@@ -111,7 +111,7 @@ class PysbxExecutor(RemotePythonExecutor):
     def install_packages(self, additional_imports: list[str]) -> list[str]:
         """Install packages into the session; pip runs in a sandbox of its own."""
         self.sandbox.install(*additional_imports)
-        return additional_imports
+        return [*additional_imports]  # not the list of the caller, to which more is added
 
     def send_tools(self, tools: dict[str, Any]) -> None:
         """Define tools in the session, and install the packages that they import."""
