@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
 from deepagents.backends.sandbox import BaseSandbox
 
-from pysbx.calls.program import CommandTimeoutError, Completed, OutputLimitError
-from pysbx.errors import SandboxFileError
-from pysbx.frameworks.workspace import Opened, exec_async, shown, stopped
+from pysbx.calls.program import Completed, OutputLimitError
+from pysbx.errors import DependencyInstallError, SandboxError, SandboxOptionError, SandboxStartupError
+from pysbx.frameworks.workspace import Opened, exec_async, lost, shown, stopped
 
 T = TypeVar("T")
 
@@ -21,9 +21,17 @@ NAMES = (
     (IsADirectoryError, "is_directory"),
     ((NotADirectoryError, ValueError), "invalid_path"),
 )
+# Errors before a session has begun, of which no model knows a remedy.
+OF_START = (SandboxStartupError, SandboxOptionError, DependencyInstallError)
 
 
-def _name(error: SandboxFileError) -> str:
+def _check(error: SandboxError) -> None:
+    if isinstance(error, OF_START):
+        raise error
+
+
+def _name(error: SandboxError) -> str:
+    _check(error)
     return next((name for kind, name in NAMES if isinstance(error, kind)), str(error))
 
 
@@ -39,15 +47,15 @@ class PysbxBackend(Opened, BaseSandbox):
         """Run a shell command; a timeout of 0 is none."""
         try:
             return _response(self.workspace.exec(command, **self._options(timeout)))
-        except (CommandTimeoutError, OutputLimitError) as error:
-            return _stopped(error)
+        except SandboxError as error:
+            return self._stopped(error)
 
     async def aexecute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
         """Run a shell command; if the task is cancelled, the command is killed."""
         try:
             return _response(await exec_async(self.workspace, command, **self._options(timeout)))
-        except (CommandTimeoutError, OutputLimitError) as error:
-            return _stopped(error)
+        except SandboxError as error:
+            return self._stopped(error)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         """Write files by absolute path; an error is in the response."""
@@ -63,19 +71,21 @@ class PysbxBackend(Opened, BaseSandbox):
         """End the session and all of its processes."""
         self._workspace.close()
 
+    def _stopped(self, error: SandboxError) -> ExecuteResponse:
+        """Return the response for a command that has no end of its own: the beginning of its output, and why."""
+        _check(error)
+        output, code = stopped(error)
+        said = output + lost(self._workspace.sandbox)
+        return ExecuteResponse(said, code, truncated=isinstance(error, OutputLimitError))
+
 
 def _tried(work: Callable[..., T], *arguments: Any) -> tuple[T | None, str | None]:
     """Return the result of a use of a file, or the name of its error."""
     try:
         return work(*arguments), None
-    except SandboxFileError as error:
+    except SandboxError as error:
         return None, _name(error)
 
 
 def _response(done: Completed) -> ExecuteResponse:
     return ExecuteResponse(shown(done.stdout, done.stderr), done.exit_code)
-
-
-def _stopped(error: CommandTimeoutError | OutputLimitError) -> ExecuteResponse:
-    """Return the response for a command that was killed: the beginning of its output, and why."""
-    return ExecuteResponse(*stopped(error), truncated=isinstance(error, OutputLimitError))

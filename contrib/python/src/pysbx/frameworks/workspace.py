@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from pysbx.base.threads import run_interrupted
 from pysbx.calls.execution import Execution, as_bytes, as_text
 from pysbx.calls.processes import Command
-from pysbx.calls.program import CommandTimeoutError, Completed, OutputLimitError, Program
+from pysbx.calls.program import CommandTimeoutError, Completed, Program
 from pysbx.calls.session import Sandbox
 from pysbx.container.exchange import MALFORMED
 from pysbx.errors import (
@@ -318,10 +318,10 @@ def shown(*streams: bytes) -> str:
     return b"".join(streams).decode(errors="replace")
 
 
-def stopped(error: CommandTimeoutError | OutputLimitError) -> tuple[str, int]:
+def stopped(error: SandboxError) -> tuple[str, int]:
     """Return the output of a command that was killed, with the reason at its end, and its exit code."""
     code = TIMED_OUT if isinstance(error, CommandTimeoutError) else KILLED
-    return f"{shown(error.stdout)}\n[{error}]\n", code
+    return f"{shown(getattr(error, 'stdout', b''))}\n[{error}]\n", code
 
 
 async def in_thread(work: Callable[[], T]) -> T:
