@@ -157,24 +157,39 @@ start_pool() {
     volumes=/var/lib/kubelet/pods/$uid/volumes/kubernetes.io~empty-dir
 }
 
-# Print what the pod has on the node: its programs, the mounts of the service, and the files in its volumes.
+# The programs of a pod at rest: those of the service, and of the container that waits for the next call.
+AT_REST='program init program pysbx program pysbx-runtime program python3 program python3 program sleep'
+
+# Print what the pod has on the node: its programs, the mounts of the service, the files in its volumes, and its memory. The
+# probe for readiness takes the container that waits every few seconds, and another one comes. So wait on the node until the
+# pod is at rest in two lists in a row, which takes a few seconds, and leave out which container it is. If that does not come,
+# the last list has what remains.
 remains() {
-    on_node sh -c 'find "$1" -name cgroup.procs -exec cat {} + | while read -r pid; do
-    read -r name <"/proc/$pid/comm" && echo "program $name"
-    [ "$name" != pysbx ] || cut -d " " -f 5 "/proc/$pid/mountinfo"
-done | sort
-find "$2" | sort' sh "$slice" "$volumes" 2>/dev/null
+    on_node sh -c 'list() {
+    find "$1" -name cgroup.procs -exec cat {} + | while read -r pid; do
+        read -r name <"/proc/$pid/comm" && echo "program ${name%.*}"
+        [ "$name" != pysbx ] || cut -d " " -f 5 "/proc/$pid/mountinfo"
+    done | sort
+    find "$2" | sort
+}
+for attempt in $(seq 100); do
+    last=$now now=$(list "$1" "$2")
+    [ "$now" != "$last" ] || [ "$(echo $(echo "$now" | grep ^program))" != "$3" ] || break
+done
+echo "$now" | sed -E "s/python-[0-9]+-[0-9a-f]{8}-[0-9]+/CONTAINER/"
+echo "memory $(cat "$1/memory.current")"' sh "$slice" "$volumes" "$AT_REST" 2>/dev/null
 }
 
-# Write that to the file "before", and the pod's memory. The probe for readiness uses a sandbox too: fail while one is there.
+# Write that to the file "before". Fail if the pod is not at rest.
 note_remains() {
-    remains >before && [[ $(grep ^program before) == $'program pysbx\nprogram python3\nprogram sleep' ]] &&
-        on_node cat "$slice/memory.current" >memory
+    remains >before && [[ $(grep ^program before | xargs) == "$AT_REST" ]]
 }
 
 is_as_before() {
+    remains >after && diff <(grep -v ^memory before) <(grep -v ^memory after) || return
     # An allocation of 16 KiB that each of a thousand sandboxes has left behind is more than this.
-    remains | diff before - && (($(on_node cat "$slice/memory.current") - $(<memory) < 16 << 20))
+    grep -H ^memory before after
+    (($(sed -n 's/^memory //p' after) - $(sed -n 's/^memory //p' before) < 16 << 20))
 }
 
 # forward_to POD: make its service answer at port 8888, by the process $forward.
