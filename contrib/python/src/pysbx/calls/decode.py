@@ -413,7 +413,7 @@ class _Decoder:
         elif (kind == "zone" and not isinstance(content[1], datetime.tzinfo)) or (
             kind == "periods" and (content[0].ndim != 1 or len(content[1]) > frames.MAX_FREQUENCY)
         ):
-            raise SerializationError("the answer has malformed times as labels")
+            raise SerializationError("the answer has an unknown time zone, or malformed periods")
         elif kind == "categories":
             self.check_labels(content[2], content[3], MAX_ELEMENTS)
         elif kind == "intervals":
