@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -17,6 +18,8 @@ import pytest
 from pysbx.base.managed_files import is_ours
 from pysbx.command import main, service
 from pysbx.command.service import check_visible, content
+from pysbx.service.connections import systemd
+from pysbx.service.connections.access import Access, Address, listen
 from tests.servers import BEST_EFFORT, PROGRAM, wait_until
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
@@ -216,6 +219,38 @@ def test_the_first_connection_starts_the_service(tmp_path: Path, monkeypatch: py
             process.wait()
     assert f"pysbx: HTTP service at unix:{path}\n" in said
     assert path.exists(), "the socket is systemd's"
+
+
+@pytest.mark.parametrize(
+    ("name", "directory", "mode", "is_refused"),
+    [
+        ("", 0o755, 0o666, True),  # as a unit without SocketMode= has it
+        ("", 0o755, 0o660, False),
+        ("", 0o700, 0o666, False),  # as in the runtime directory of a user
+        ("\0pysbx-test-of-all-users", 0o700, 0o600, True),  # an abstract socket has no modes
+    ],
+)
+def test_a_socket_of_systemd_that_all_users_reach_needs_a_token(
+    name: str, directory: int, mode: int, *, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as top, socket.socket(socket.AF_UNIX) as made:
+        made.bind(name or f"{top}/s")
+        made.listen()
+        Path(top).chmod(directory)
+        if not name:
+            Path(f"{top}/s").chmod(mode)
+        monkeypatch.setattr(systemd, "inherited", made.dup)
+        monkeypatch.setattr(systemd, "make_room", lambda: None)
+        with pytest.raises(ValueError, match="needs a token") if is_refused else contextlib.nullcontext():
+            listen(Address(inherited=True), Access()).close()
+        listen(Address(inherited=True), Access(("0123456789abcdef",))).close()
+
+
+def test_a_port_of_systemd_needs_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        monkeypatch.setattr(systemd, "inherited", made.dup)
+        with pytest.raises(ValueError, match=f"127.0.0.1:{made.getsockname()[1]} needs a token"):
+            listen(Address(inherited=True), Access())
 
 
 def test_without_a_socket_of_systemd_it_does_not_start() -> None:

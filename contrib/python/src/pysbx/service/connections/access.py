@@ -1,7 +1,7 @@
 """Access to a server: the tokens of its callers, and the addresses at which it may listen.
 
 A Unix socket is guarded by the file system. Everywhere else, on loopback too, a caller needs a token: other users of
-the machine and pages in a browser reach the server.
+the machine and pages in a browser reach the server. Other users reach some Unix sockets of systemd, too.
 """
 
 from __future__ import annotations
@@ -145,9 +145,10 @@ def listen(address: Address, access: Access) -> socket.socket:
     """
     if address.inherited:
         found = systemd.inherited()
-        if found.family != socket.AF_UNIX and not access:
+        if not access and _is_open_to_all(found):
+            refusal = _needs_token(address_of(found))
             found.close()
-            raise _needs_token(address_of(found))
+            raise refusal
         systemd.make_room()
         return found
     if address.path:
@@ -175,8 +176,21 @@ def listen(address: Address, access: Access) -> socket.socket:
 def _needs_token(address: Address) -> ValueError:
     return ValueError(
         f"listen: {address} needs a token, for more than one user reaches it: --token-file, or {VARIABLE}; "
-        "or listen at unix:PATH"
+        "or listen at unix:PATH; a unit of systemd has SocketMode=0660"
     )
+
+
+def _is_open_to_all(listener: socket.socket) -> bool:
+    """Tell whether each user of this machine reaches a socket that systemd has made: see SocketMode= of its units."""
+    name = listener.getsockname()
+    if listener.family != socket.AF_UNIX or not isinstance(name, str):  # an abstract name has bytes
+        return True
+    path = Path(name)
+    try:
+        entered = all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
+        return entered and bool(path.lstat().st_mode & stat.S_IWOTH)
+    except OSError:  # the service does not see it: it is in a container, or its unit hides the directory
+        return False
 
 
 def check_proxies(named: Iterable[str]) -> None:
