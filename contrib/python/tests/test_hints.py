@@ -231,12 +231,14 @@ def test_a_file_whose_name_is_misspelt_was_meant() -> None:
 
 def test_a_key_or_a_column_that_is_nearly_right_gets_a_hint(virtualenv: str) -> None:
     table = "import pandas\ntable = pandas.DataFrame({'amount': [1], 'unit price': [2]}, index=['first'])\n"
+    client = "class Client:\n    def __getattr__(self, name): raise OSError('offline')\nclient = Client()\n"
     expected = {
         "settings = {'timeout': 1}\ndef f():\n    return settings['timeuot']\nf()": "did you mean 'timeout'?",
         f"{table}table['Amount']": "did you mean 'amount'?",
         f"{table}table[['amount', 'unit_price']]": "did you mean 'unit price'?",
         f"{table}table.drop(columns='amuont')": "did you mean 'amount'?",
         f"{table}table.groupby('amont').sum()": "did you mean 'amount'?",
+        f"{client}settings = {{'timeout': 1}}\nsettings['timeuot']": "did you mean 'timeout'?",
         "{'timeout': 1}['memory']": "test with `in`, or use .get(key)",
         "{'1': 1}[1]": "test with `in`, or use .get(key)",
     }

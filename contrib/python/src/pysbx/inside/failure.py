@@ -117,12 +117,17 @@ def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
 
 
 def _keys(tb: TracebackType | None) -> list[str]:
-    """Return the keys of the mappings, and the columns of the tables, that the functions of a traceback see."""
+    """Return the keys of the dicts, and the columns of the tables, that the functions of a traceback see.
+
+    Of other objects no method is called: it could ask a server, load a library or wait.
+    """
     found: set[Any] = set()
+    pandas: Any = sys.modules.get("pandas")
+    kinds = (dict, *(getattr(pandas, name) for name in ("DataFrame", "Series") if hasattr(pandas, name)))
     scope = dict(tb.tb_frame.f_globals) if tb is not None else {}
     while tb is not None and len(found) < MAX_NAMES:
         for name, value in [*scope.items(), *tb.tb_frame.f_locals.items()]:
-            if name != "__builtins__" and not isinstance(value, type) and callable(getattr(value, "keys", None)):
+            if name != "__builtins__" and issubclass(type(value), kinds):
                 found.update(itertools.islice(value.keys(), MAX_NAMES))
         scope, tb = {}, tb.tb_next
     return [*found]
