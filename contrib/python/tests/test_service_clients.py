@@ -216,13 +216,15 @@ def test_files_belong_to_their_caller(service: Server) -> None:
 
 
 def test_the_oldest_files_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(librechat, "MOST_BYTES", 3 * (librechat.EACH + 10))
+    monkeypatch.setattr(librechat, "MOST_BYTES", 3 * (librechat.EACH + 14))  # a character of a name counts as four
     store = librechat.Store()
     identifiers = [store.add("s", str(number), bytes(10)) for number in range(5)]
     assert [kept.name for kept in store.files.values()] == ["2", "3", "4"]
     store.remove("s", identifiers[3])
     store.add("s", "5", bytes(10))
     assert [kept.name for kept in store.files.values()] == ["2", "4", "5"]
+    store.add("s", "n" * (librechat.EACH // 4), b"")
+    assert [len(kept.name) for kept in store.files.values()] == [1, librechat.EACH // 4]
     store.add("s", "too large", bytes(librechat.MOST_BYTES))
     assert not store.files
 

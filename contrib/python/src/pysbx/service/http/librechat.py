@@ -36,7 +36,7 @@ LANGUAGE = Kind("language", 400, "this language is not served", "send py, or bas
 BASH = "import subprocess, sys\nsys.exit(subprocess.call(['bash', '-c', *sys.argv[1:]]))"
 # Files that programs leave for themselves.
 OWN = re.compile(r"(^|/)(\.|__pycache__/)")
-# Of the files of a caller: bytes together, and those that each counts besides its content.
+# Of the files of a caller: bytes together, and those that each counts besides its content and its name.
 MOST_BYTES, EACH = 128 << 20, 4096
 
 
@@ -65,6 +65,11 @@ class Kept(NamedTuple):
     is_fixed: bool
     made: float
 
+    @property
+    def size(self) -> int:
+        """The bytes of memory that it takes, at most: a character of its name has up to four."""
+        return len(self.content) + 4 * len(self.name) + EACH
+
     def about(self, session: str, identifier: str) -> dict[str, Any]:
         """Return what LibreChat wants to know of it."""
         return {
@@ -88,8 +93,8 @@ class Store:
     def add(self, session: str, name: str, content: bytes, *, is_fixed: bool = False) -> str:
         """Keep a file, instead of the oldest ones if there is no room; return its identifier."""
         identifier = new_id()
-        self.files[session, identifier] = Kept(name, content, is_fixed, time.time())
-        self._size += len(content) + EACH
+        made = self.files[session, identifier] = Kept(name, content, is_fixed, time.time())
+        self._size += made.size
         while self._size > MOST_BYTES:
             self.remove(*next(iter(self.files)))
         return identifier
@@ -102,7 +107,7 @@ class Store:
 
     def remove(self, session: str, identifier: str) -> None:
         """Remove a file; see find."""
-        self._size -= len(self.find(session, identifier).content) + EACH
+        self._size -= self.find(session, identifier).size
         del self.files[session, identifier]
 
 
