@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+import pydantic
 import pytest
 from mcp import StdioServerParameters
 from mcp.server import MCPServer
 
 from pysbx import run_code, tool_stubs
+from pysbx.calls.tools import from_schema
 from pysbx.frameworks.mcp import mcp_tools
 
 
@@ -52,6 +54,78 @@ help(search)
     assert lines[0] == "['a 0', 'a 1'] b 4 item 7 8"
     assert lines[1].startswith("RuntimeError Error executing tool get-item")
     assert lines[2] == "search() missing a required argument: 'query'"
+
+
+class Item(pydantic.BaseModel):
+    """A thing of the shop."""
+
+    name: str
+    colour: Literal["red", "blue"] = "red"
+    parts: list[Item] = []
+
+
+def test_stubs_say_what_the_schemas_of_tools_say() -> None:
+    server: MCPServer[Any] = MCPServer("shop")
+
+    @server.tool()
+    def order(items: list[Item], speed: Literal["fast", "slow"] = "slow", limit: int | None = None) -> int:
+        """Order."""
+        return len(items)
+
+    @server.tool()
+    def find(item: Item) -> str:
+        """Find."""
+        return item.name
+
+    with mcp_tools(server) as tools:
+        stubs = tool_stubs(tools)
+        done = run_code("order([{'name': 'lamp'}], speed='fast')", tools=tools)
+    assert done.value == "1"
+    assert (
+        stubs
+        == """\
+class Item(TypedDict):
+    name: str
+    colour: NotRequired[Literal['red', 'blue']]
+    parts: NotRequired[list[dict]]
+
+def order(items: list[Item], *, speed: Literal['fast', 'slow'] = 'slow', limit: int | None = None):
+    \"\"\"Order.\"\"\"
+    ...
+
+def find(item: Item):
+    \"\"\"Find.\"\"\"
+    ...
+"""
+    )
+
+
+OBJECT = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"type": ["string", "null"]}, "str | None"),
+        ({"type": ["null", "null"]}, "None"),
+        ({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]}, "str | list[int]"),
+        ({"type": ["array", "null"]}, "list[Any] | None"),
+        ({"const": "all"}, "Literal['all']"),
+        ({"enum": [1.5, "a"]}, "Any"),
+        ({"enum": ["a"], "type": "string"}, "Literal['a']"),
+        ({"type": "array", "items": {"enum": ["a", None]}}, "list[Literal['a', None]]"),
+        (OBJECT, "FindItemWhere"),
+        (OBJECT | {"title": "Place"}, "Place"),
+        ({"type": "object", "properties": {"not a name": OBJECT}}, "dict"),
+        ({"$ref": "#/$defs/missing"}, "Any"),
+        ("no schema", "Any"),
+    ],
+)
+def test_each_schema_has_an_annotation(schema: Any, kind: str) -> None:
+    tool = from_schema("find-item", dict, "Find.", {"properties": {"where": schema}, "required": ["where"]})
+    stubs = tool_stubs({"find": tool})
+    assert f"def find(where: {kind}):" in stubs
+    assert ("    size: int\n" in stubs) == (kind in {"FindItemWhere", "Place"})
 
 
 @pytest.mark.parametrize(

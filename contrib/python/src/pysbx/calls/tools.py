@@ -13,6 +13,7 @@ import enum
 import functools
 import inspect
 import keyword
+import operator
 import re
 import typing
 from collections.abc import Callable, Mapping
@@ -32,7 +33,8 @@ PYTHONS_OWN = frozenset(
 )
 MAX_BYTES = 1 << 32
 # Types of JSON schemas as annotations.
-TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "object": "dict"}
+TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None, "object": dict}
+MAX_DEPTH = 16
 
 
 class Tools:
@@ -116,6 +118,7 @@ def _text_of(annotation: Any) -> str | None:
     if annotation is inspect.Parameter.empty:
         return None
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = re.sub(r"(?<![\w.'\"])typing\.", "", text)  # within list[…]
     try:
         ast.parse(text, mode="eval")
     except (SyntaxError, ValueError):
@@ -188,8 +191,8 @@ def _spec(name: str, function: Callable[..., Any]) -> Message:
 def tool_stubs(tools: Tools | Mapping[str, Callable[..., Any]]) -> str:
     """Return the functions as Python text without their bodies: signatures and docstrings, for a model's prompt.
 
-    Dataclasses, models of pydantic and TypedDicts in their signatures come first, with their fields, as TypedDicts, and
-    enumerations, as a Literal of their values.
+    Dataclasses, models of pydantic, TypedDicts and objects of JSON schemas in their signatures come first, with their
+    fields, as TypedDicts, and enumerations, as a Literal of their values.
     """
     found = as_tools(tools)
     if found is None:
@@ -198,7 +201,8 @@ def tool_stubs(tools: Tools | Mapping[str, Callable[..., Any]]) -> str:
     for function in found.functions.values():
         for annotation in _hints(function).values():
             _add_records(annotation, records)
-    text = "\n\n".join([*filter(None, records.values()), *map(_stub, found.specs)]) + "\n"
+    # Two schemas may have the same record.
+    text = "\n\n".join([*dict.fromkeys(filter(None, records.values())), *map(_stub, found.specs)]) + "\n"
     for kind, stub in records.items():
         if stub:
             text = re.sub(rf"(?<![\w.]){re.escape(f'{kind.__module__}.{kind.__qualname__}')}\b", kind.__name__, text)
@@ -269,27 +273,87 @@ def _stub(spec: Message) -> str:
     return "\n".join([lines[0], *(f"    {line}".rstrip() for line in lines[1:])])
 
 
-def _type_of(schema: Any) -> str:
-    """Return an annotation for a JSON schema: as much as a reader of the signature needs."""
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    if kind == "array":
-        return f"list[{_type_of(schema.get('items'))}]"
-    kinds = kind if isinstance(kind, list) else [kind]
-    return " | ".join(TYPES.get(one, "Any") if isinstance(one, str) else "Any" for one in kinds)
+class _Schemas:
+    """The annotations for JSON schemas: as much as a reader of a signature needs."""
+
+    def __init__(self, whole: Mapping[str, Any]) -> None:
+        self._definitions = whole.get("$defs") or whole.get("definitions") or {}
+        self._known: dict[str, Any] = {}
+
+    def type_of(self, schema: Any, name: str, depth: int = 0) -> Any:
+        """Return the annotation for a schema.
+
+        Args:
+            schema: it.
+            name: of the class for an object with properties.
+            depth: how many schemas are around it.
+        """
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+            return Any
+        if isinstance(reference := schema.get("$ref"), str):
+            return self._defined(reference.rpartition("/")[2], depth)
+        values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+        if isinstance(values, list) and values and all(isinstance(one, (str, int, type(None))) for one in values):
+            return typing.Literal[tuple(values)]
+        choices = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
+        if isinstance(choices, list) and (len(choices) == 1 or "allOf" not in schema):
+            return _any_of([self.type_of(one, name, depth + 1) for one in choices])
+        kind = schema.get("type")
+        kinds = kind if isinstance(kind, list) else [kind]
+        return _any_of([self._of_kind(one, schema, name, depth) for one in kinds])
+
+    def _of_kind(self, kind: Any, schema: Mapping[str, Any], name: str, depth: int) -> Any:
+        if kind == "array":
+            return list[self.type_of(schema.get("items"), name, depth + 1)]  # type: ignore[misc]
+        record = self._record(schema, name, depth) if kind == "object" else None
+        return record or (TYPES.get(kind, Any) if isinstance(kind, str) else Any)
+
+    def _defined(self, name: str, depth: int) -> Any:
+        if name not in self._known:
+            self._known[name] = dict  # for a definition that refers to itself
+            found = self._definitions.get(name) if isinstance(self._definitions, Mapping) else None
+            self._known[name] = self.type_of(found, name, depth + 1)
+        return self._known[name]
+
+    def _record(self, schema: Mapping[str, Any], name: str, depth: int) -> type | None:
+        """Return a class with the marks of a TypedDict for an object, or None if it cannot be written as one."""
+        properties, required = schema.get("properties"), schema.get("required") or []
+        names = [schema["title"] if _is_name(schema.get("title")) else name]
+        if not isinstance(properties, Mapping) or not isinstance(required, list) or not properties:
+            return None
+        if not all(map(_is_name, [*names, *properties])):
+            return None
+        fields = {one: self.type_of(about, _class_name(name, one), depth + 1) for one, about in properties.items()}
+        needed = frozenset(one for one in required if isinstance(one, str))
+        marks = {"__annotations__": fields, "__total__": True, "__required_keys__": needed, "__module__": "builtins"}
+        return type(names[0], (), marks)
 
 
-def signature_of(schema: Mapping[str, Any]) -> inspect.Signature:
-    """Return the signature of a tool by its schema. A parameter that may be left out is given by name only."""
+def _is_name(text: Any) -> bool:
+    return isinstance(text, str) and text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _any_of(kinds: list[Any]) -> Any:
+    return functools.reduce(operator.or_, dict.fromkeys(kinds)) if kinds and Any not in kinds else Any
+
+
+def _class_name(*parts: str) -> str:
+    return "".join(word[:1].upper() + word[1:] for part in parts for word in re.split(r"[\W_]+", part))
+
+
+def _signature_of(tool: str, schema: Mapping[str, Any]) -> inspect.Signature:
+    """Return the signature of a tool by its name and schema. A parameter that may be left out is given by name only."""
     properties = schema.get("properties") or {}
     # Some generators, such as zod, call what has a default required, too.
     optional = {name for name, about in properties.items() if isinstance(about, Mapping) and "default" in about}
     required = set(schema.get("required") or ()) - optional
-    named = {name: about for name, about in properties.items() if name.isidentifier() and not keyword.iskeyword(name)}
+    named = {name: about for name, about in properties.items() if _is_name(name)}
+    schemas = _Schemas(schema)
     made = [
         inspect.Parameter(
             name,
             inspect.Parameter.POSITIONAL_OR_KEYWORD if name in required else inspect.Parameter.KEYWORD_ONLY,
-            annotation=_type_of(about),
+            annotation=schemas.type_of(about, _class_name(tool, name)),
             default=inspect.Parameter.empty
             if name in required
             else about.get("default")
@@ -307,20 +371,26 @@ def signature_of(schema: Mapping[str, Any]) -> inspect.Signature:
 
 
 def from_schema(
-    tell: Callable[[dict[str, Any]], Any], description: str, schema: Mapping[str, Any], *, is_async: bool = False
+    name: str,
+    tell: Callable[[dict[str, Any]], Any],
+    description: str,
+    schema: Mapping[str, Any],
+    *,
+    is_async: bool = False,
 ) -> Callable[..., Any]:
     """Return a tool that hands its arguments on by name. The receiver decides on those that are left out.
 
     Args:
+        name: that of the tool, with which the classes begin that its schema does not name.
         tell: is given the arguments.
         description: what the tool does.
         schema: the JSON schema of the arguments: an object.
         is_async: whether code in the sandbox awaits its calls.
     """
-    signature = signature_of(schema)
+    signature = _signature_of(name, schema)
     lines = [
-        f"    {name}: {about['description']}"
-        for name, about in (schema.get("properties") or {}).items()
+        f"    {argument}: {about['description']}"
+        for argument, about in (schema.get("properties") or {}).items()
         if isinstance(about, Mapping) and about.get("description")
     ]
 
@@ -333,5 +403,6 @@ def from_schema(
 
     call.__doc__ = "\n".join([description, "", "Args:", *lines]) if lines else description
     call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
     call._is_async = is_async  # type: ignore[attr-defined]
     return call

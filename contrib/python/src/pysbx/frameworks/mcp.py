@@ -106,7 +106,7 @@ class _Connection:
     def function(self, tool: Tool) -> Callable[..., Any]:
         """Return a function that calls a tool. The server decides on arguments that the caller leaves out."""
         about = tool.description or tool.title or tool.name
-        return from_schema(lambda arguments: self.call(tool.name, arguments), about, tool.input_schema)
+        return from_schema(tool.name, lambda arguments: self.call(tool.name, arguments), about, tool.input_schema)
 
 
 @contextlib.contextmanager

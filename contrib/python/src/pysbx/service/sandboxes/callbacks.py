@@ -94,7 +94,10 @@ class Callback:
     def _function(
         self, name: str, description: str, parameters: Mapping[str, Any], *, is_async: bool = False
     ) -> Callable[..., Any]:
-        return from_schema(lambda arguments: self._ask(name, arguments), description, parameters, is_async=is_async)
+        def tell(arguments: dict[str, Any]) -> Any:
+            return self._ask(name, arguments)
+
+        return from_schema(name, tell, description, parameters, is_async=is_async)
 
     def begin(self, tell: OnOutput | None) -> None:
         """Hand calls on, until end()."""
