@@ -177,7 +177,7 @@ program()
     run = f"exec {sys.executable} -m pysbx run"
     for script, said, code in (
         (f"{run} -c 'print(1); exit(3)' >&-", "", 3),
-        (f"ulimit -f 1; {run} --memory 333 -c 1", f"pysbx: '{run_directory()}': File too large\n", 2),
+        (f"ulimit -f 1; {run} --memory 333 -c 1", f"pysbx: '{run_directory()}': File too large\n", 125),
     ):
         done = subprocess.run(["sh", "-c", script], stderr=subprocess.PIPE, text=True, check=False)
         assert (done.stderr, done.returncode) == (said, code)

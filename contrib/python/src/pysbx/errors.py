@@ -220,6 +220,8 @@ class SandboxInvalidPathError(SandboxFileError, ValueError):
     code, number = "invalid_path", errno.EINVAL
 
 
+# The system's errors for a disk that is full, a quota, and a limit for the size of files.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FILE_ERRORS: dict[int, type[SandboxFileError]] = {
     **{kind.number: kind for kind in SandboxFileError.__subclasses__()},
     errno.EPERM: SandboxPermissionError,

@@ -19,6 +19,7 @@ from pysbx.container.exchange import exchange, hint_for, hint_of, text, violatio
 from pysbx.container.streams import output_callback
 from pysbx.errors import (
     FILE_ERRORS,
+    NO_ROOM,
     ForgedAnswerError,
     SandboxError,
     SandboxExecutionError,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from pysbx.container.process import Cancelled
 
 NAME = "<sandbox>"
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WORK = "/work"
 MAIN = "__main__"
 # Where the files of a caller may be.

@@ -171,7 +171,7 @@ def _carry_out(arguments: argparse.Namespace) -> int:
     # Later than the parser, which has nothing left to do for --version and --help.
     from pysbx.base.option_names import spoken_as  # noqa: PLC0415
     from pysbx.base.text import visible  # noqa: PLC0415
-    from pysbx.errors import DependencyInstallError, SandboxError  # noqa: PLC0415
+    from pysbx.errors import NO_ROOM, DependencyInstallError, SandboxError  # noqa: PLC0415
     from pysbx.options.command_line import spoken  # noqa: PLC0415
 
     try:
@@ -192,7 +192,9 @@ def _carry_out(arguments: argparse.Namespace) -> int:
         raise
     except OSError as error:
         print(f"pysbx: {_reason(error)}", file=sys.stderr)
-        return 2
+        # Without a name of a file, it is the command's own output that has no room.
+        if error.filename is None or error.errno not in NO_ROOM:
+            return 2
     except KeyboardInterrupt:
         return 130
     return FAILURE
