@@ -233,7 +233,8 @@ def test_the_first_connection_starts_the_service(tmp_path: Path, monkeypatch: py
 def test_a_socket_of_systemd_that_all_users_reach_needs_a_token(
     name: str, directory: int, mode: int, *, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with tempfile.TemporaryDirectory() as top, socket.socket(socket.AF_UNIX) as made:
+    # All users enter /tmp, and not each $TMPDIR.
+    with tempfile.TemporaryDirectory(dir="/tmp") as top, socket.socket(socket.AF_UNIX) as made:
         made.bind(name or f"{top}/s")
         made.listen()
         Path(top).chmod(directory)
